@@ -1,0 +1,52 @@
+//! The project's tasks: `cargo xtask` lists them.
+
+mod cargo;
+mod java;
+mod licences;
+mod steps;
+mod task;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask TASK
+
+  test [STEP...]   everything that must pass, or only these steps and what they need; writes nothing but build output
+  fix              formats the code and applies clippy's suggestions
+  compat [ARG...]  builds the binaries and the Java programs and runs the compatibility tests; ARG goes to cargo test
+  bench [ARG...]   measures FerroMQ beside the Java broker; --help shows its arguments
+  crash [ARG...]   of these tests, only those that kill the broker under load and check what it kept
+
+Steps of test, in their order:
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next();
+    let rest: Vec<String> = arguments.collect();
+    let done = match task.as_deref() {
+        Some("test") => steps::choose(&rest).map(|steps| task::run_all(&steps, &[])),
+        Some("compat") => compat(&rest),
+        Some("crash") => compat(&[&["--test".to_owned(), "crash".to_owned()], rest.as_slice()].concat()),
+        Some("fix") => Ok(task::fix()),
+        Some("bench") => Ok(task::program("rmq-bench", &rest)),
+        Some("help" | "-h" | "--help") | None => {
+            print!("{USAGE}{}", steps::list());
+            Ok(true)
+        }
+        Some(other) => Err(format!("no task is called {other}\n\n{USAGE}{}", steps::list())),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the compatibility tests with arguments for cargo test, after building what they drive.
+fn compat(arguments: &[String]) -> Result<bool, String> {
+    steps::choose(&["compat".to_owned()]).map(|steps| task::run_all(&steps, arguments))
+}
