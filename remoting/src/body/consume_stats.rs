@@ -1,0 +1,56 @@
+//! The answers to GET_CONSUME_STATS (208) and QUERY_CONSUME_TIME_SPAN (303).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::fastjson::ObjectKey;
+use super::message_queue::MessageQueue;
+
+/// How far a group is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConsumeStats {
+    /// Messages a second.
+    pub consume_tps: f64,
+    /// By queue.
+    pub offset_table: BTreeMap<ObjectKey<MessageQueue>, OffsetWrapper>,
+}
+
+/// How far a group is in a queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OffsetWrapper {
+    /// The queue's end, exclusive.
+    pub broker_offset: i64,
+    /// What is consumed, exclusive.
+    pub consumer_offset: i64,
+    /// Store time of the last consumed message (ms since the epoch).
+    pub last_timestamp: i64,
+    /// What is pulled, exclusive.
+    pub pull_offset: i64,
+}
+
+/// Times of messages in the queues of a topic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConsumeTimeSpans {
+    /// One a queue.
+    pub consume_time_span_set: Vec<QueueTimeSpan>,
+}
+
+/// Times of messages in a queue (ms since the epoch).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueTimeSpan {
+    /// Of the message to be consumed next.
+    pub consume_time_stamp: i64,
+    /// How far consumption is behind (ms).
+    pub delay_time: i64,
+    /// Of the last message.
+    pub max_time_stamp: i64,
+    /// The queue.
+    pub message_queue: MessageQueue,
+    /// Of the first message.
+    pub min_time_stamp: i64,
+}
