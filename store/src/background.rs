@@ -1,0 +1,324 @@
+//! The store's parts, its threads, and its end.
+//!
+//! Threads: `flush` puts the log on disk, `reput` dispatches what appenders leave, `prepare` makes the next log file,
+//! `flush-queues` puts what is derived from the log on disk and writes the checkpoint, `clean` watches the disk. All
+//! sleep while there is nothing to do.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use config::FlushDiskType;
+use parking_lot::Mutex;
+
+use crate::abort::AbortFile;
+use crate::bell::Bell;
+use crate::checkpoint::Checkpoint;
+use crate::commitlog::CommitLog;
+use crate::disk;
+use crate::dispatch::{Dispatcher, Drained};
+use crate::error::StoreError;
+use crate::flush::Flusher;
+use crate::index::Index;
+use crate::lock::StoreLock;
+use crate::queue::QueueTable;
+use crate::types::StoreOptions;
+
+/// A caller of [`Core::dispatch`] feeds at most so many bytes of the log before it hands over.
+const INLINE_BUDGET: u64 = 1 << 20;
+/// The `reput` thread reports arrivals at least after so many bytes.
+const REPUT_BUDGET: u64 = 4 << 20;
+/// After so many failures in a row, a second apart, appends are refused: the queues cannot be written.
+const DISPATCH_TRIES: u32 = 30;
+/// Page size in `flushConsumeQueueLeastPages`.
+const PAGE: usize = 4096;
+
+/// Whether the store works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Why appends are refused until a restart: closing, or something failed.
+    pub refusal: Option<&'static str>,
+    /// Appends are refused as long as the disk is above its warning level.
+    pub disk_full: bool,
+    /// A sync of the log failed.
+    pub flush_failed: bool,
+}
+
+/// Everything that an open store has. Shared by [`crate::Store`] and the threads.
+pub(crate) struct Core {
+    pub(crate) options: StoreOptions,
+    pub(crate) log: Arc<CommitLog>,
+    pub(crate) queues: Arc<QueueTable>,
+    pub(crate) index: Option<Arc<Index>>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) flusher: Flusher,
+    checkpoint: Arc<Checkpoint>,
+    abort: AbortFile,
+    lock: Mutex<Option<StoreLock>>,
+    sync_flush: bool,
+    /// [`QueueTable::changes`] that the checkpoint's fingerprint belongs to.
+    queues_known: AtomicU64,
+    stopped: AtomicBool,
+    threads: Mutex<Threads>,
+    reput: Bell,
+    queue_flush: Bell,
+    clean: Bell,
+}
+
+/// The running threads.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(Vec<JoinHandle<()>>);
+
+impl Core {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        options: StoreOptions,
+        log: Arc<CommitLog>,
+        queues: Arc<QueueTable>,
+        index: Option<Arc<Index>>,
+        dispatcher: Dispatcher,
+        checkpoint: Arc<Checkpoint>,
+        flusher: Flusher,
+        abort: AbortFile,
+        lock: StoreLock,
+        threads: Threads,
+    ) -> Core {
+        let sync_flush = options.config.load().flush_disk_type == FlushDiskType::Sync;
+        Core {
+            options,
+            log,
+            queues,
+            index,
+            dispatcher,
+            flusher,
+            checkpoint,
+            abort,
+            lock: Mutex::new(Some(lock)),
+            sync_flush,
+            queues_known: AtomicU64::new(u64::MAX),
+            stopped: AtomicBool::new(false),
+            threads: Mutex::new(threads),
+            reput: Bell::default(),
+            queue_flush: Bell::default(),
+            clean: Bell::default(),
+        }
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no thread left; those that were started end with [`Core::close`].
+    pub(crate) fn start(core: &Arc<Core>) -> Result<(), StoreError> {
+        let bodies: [(&str, fn(&Core)); 5] = [
+            ("flush", |core| core.flusher.run(|| core.flushed())),
+            ("reput", Core::run_reput),
+            ("prepare", |core| core.log.prepare()),
+            ("flush-queues", Core::run_queue_flush),
+            ("clean", Core::run_clean),
+        ];
+        core.note_queues();
+        let mut threads = core.threads.lock();
+        for (name, body) in bodies {
+            let this = Arc::clone(core);
+            let run = move || {
+                if catch_unwind(AssertUnwindSafe(|| body(&this))).is_err() {
+                    tracing::error!(thread = name, "a thread of the store panicked: no more appends until a restart");
+                    this.log.refuse("a thread of the store panicked");
+                }
+            };
+            let thread = std::thread::Builder::new().name(format!("store-{name}")).spawn(run);
+            threads.0.push(thread.map_err(|source| StoreError::Io { path: core.root(), source })?);
+        }
+        Ok(())
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.options.config.load().root_dir()
+    }
+
+    /// Up to where records may be read.
+    fn readable_end(&self) -> u64 {
+        if self.sync_flush { self.flusher.flushed().get() } else { self.log.wrote().get() }
+    }
+
+    /// See [`crate::Store::dispatch`].
+    pub(crate) fn dispatch(&self) {
+        match self.dispatcher.drain(&self.log, || self.readable_end(), INLINE_BUDGET) {
+            Ok(Drained::Done | Drained::Elsewhere) => self.dispatched(),
+            Ok(Drained::More) => self.reput.ring(),
+            Err(error) => {
+                tracing::error!(%error, "dispatch failed");
+                self.reput.ring();
+            }
+        }
+    }
+
+    #[inline]
+    fn dispatched(&self) {
+        self.queue_flush.passed(self.dispatcher.position());
+        if self.queues.changes() != self.queues_known.load(Ordering::Relaxed) {
+            self.note_queues();
+        }
+    }
+
+    /// Tells the checkpoint which queues there are.
+    #[cold]
+    fn note_queues(&self) {
+        let changes = self.queues.changes();
+        if self.queues_known.swap(changes, Ordering::AcqRel) != changes
+            && let Err(error) = self.checkpoint.write_fingerprint(self.queues.fingerprint())
+        {
+            tracing::warn!(%error, "the next start may have to look through the whole log");
+        }
+    }
+
+    /// See [`crate::Store::delete_topic`].
+    pub(crate) fn delete_topic(&self, topic: &str) {
+        if let Err(error) = self.queues.delete_topic(topic) {
+            tracing::error!(topic, %error, "the topic is forgotten, but not all of its files are gone");
+        }
+        self.note_queues();
+    }
+
+    /// On the flush thread, after a sync.
+    fn flushed(&self) {
+        if self.sync_flush {
+            self.dispatch();
+        }
+    }
+
+    fn run_reput(&self) {
+        let mut failures = 0;
+        while !self.stopped() {
+            let timeout = (failures > 0).then_some(Duration::from_secs(1));
+            self.reput.wait(u64::MAX, timeout, || 0);
+            failures = match self.drain_all() {
+                Ok(()) => 0,
+                Err(error) => {
+                    tracing::error!(%error, failures, "dispatch failed");
+                    if failures + 1 == DISPATCH_TRIES {
+                        self.log.refuse("the consume queues cannot be written");
+                    }
+                    failures + 1
+                }
+            };
+        }
+    }
+
+    fn drain_all(&self) -> Result<(), StoreError> {
+        while let Drained::More = self.dispatcher.drain(&self.log, || self.readable_end(), REPUT_BUDGET)? {}
+        self.dispatched();
+        Ok(())
+    }
+
+    /// Flushes queues that have enough each `flushIntervalConsumeQueue`, all of them each
+    /// `flushConsumeQueueThoroughInterval`, and then the checkpoint.
+    fn run_queue_flush(&self) {
+        let mut safe = self.dispatcher.position();
+        let mut thorough = Instant::now();
+        while !self.stopped() {
+            if self.dispatcher.position() <= safe {
+                self.queue_flush.wait(safe + 1, None, || self.dispatcher.position());
+            }
+            let config = self.options.config.load_full();
+            let millis = |value: i32| Duration::from_millis(u64::try_from(value).unwrap_or(0).max(10));
+            self.queue_flush.wait(u64::MAX, Some(millis(config.flush_interval_consume_queue)), || 0);
+            if self.stopped() {
+                return;
+            }
+            let all = thorough.elapsed() >= millis(config.flush_consume_queue_thorough_interval);
+            let least = usize::try_from(config.flush_consume_queue_least_pages).unwrap_or(0) * PAGE;
+            let position = self.dispatcher.position();
+            let done =
+                if all { self.flush_derived() } else { self.queues.flush(least).and_then(|()| self.flush_index()) };
+            match done {
+                Ok(()) if all => (safe, thorough) = (position, Instant::now()),
+                Ok(()) => {}
+                // What is derived can be made again from the log; the checkpoint does not move.
+                Err(error) => tracing::error!(%error, "consume queues or index could not be flushed"),
+            }
+        }
+    }
+
+    fn flush_index(&self) -> Result<(), StoreError> {
+        let Some(index) = &self.index else { return Ok(()) };
+        let timestamp = index.flush_full()?;
+        if timestamp > self.checkpoint.index_msg_timestamp.get() {
+            self.checkpoint.index_msg_timestamp.set(timestamp);
+            self.checkpoint.flush()?;
+        }
+        Ok(())
+    }
+
+    /// See [`crate::Store::sync_all`].
+    pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
+        let (timestamp, phys) = self.dispatcher.last();
+        self.queues.flush(0)?;
+        self.flush_index()?;
+        // The checkpoint must not say more of the log than the disk has.
+        if timestamp > 0 && self.flusher.flush() {
+            self.checkpoint.logics_msg_timestamp.raise(timestamp);
+            self.checkpoint.logics_phys_offset.raise(phys);
+        }
+        self.checkpoint.flush()
+    }
+
+    fn run_clean(&self) {
+        while !self.stopped() {
+            let interval = u64::try_from(self.options.config.load().clean_resource_interval).unwrap_or(0).max(1000);
+            if let Err(error) = disk::check(&self.options.config.load(), &self.log, &self.queues, self.index.as_deref())
+            {
+                tracing::error!(%error, "old files could not be deleted");
+            }
+            self.clean.wait(u64::MAX, Some(Duration::from_millis(interval)), || 0);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// See [`crate::Store::health`].
+    pub(crate) fn health(&self) -> Health {
+        Health { refusal: self.log.refusal(), disk_full: self.log.disk_full(), flush_failed: self.flusher.failed() }
+    }
+
+    /// See [`crate::Store::close`].
+    pub(crate) fn close(&self) {
+        self.log.refuse("closed");
+        // The lock is held to the end: a second caller returns when everything is done.
+        let mut threads = self.threads.lock();
+        let Some(lock) = self.lock.lock().take() else { return };
+        self.stopped.store(true, Ordering::SeqCst);
+        let prepared = self.log.stop_preparing();
+        self.flusher.stop();
+        for bell in [&self.reput, &self.queue_flush, &self.clean] {
+            bell.ring();
+        }
+        for thread in threads.0.drain(..) {
+            // A panic was reported by the thread.
+            let _ = thread.join();
+        }
+        let clean = prepared.and_then(|()| self.finish());
+        match clean {
+            Ok(()) => {}
+            Err(error) => tracing::error!(%error, "not everything is on disk: the next start recovers"),
+        }
+        drop(lock);
+    }
+
+    /// Dispatches and flushes everything, and removes `abort`.
+    fn finish(&self) -> Result<(), StoreError> {
+        if !self.flusher.flush() {
+            let source = io::Error::other("a flush of the log failed");
+            return Err(StoreError::Io { path: self.log.segments().dir().to_owned(), source });
+        }
+        self.drain_all()?;
+        self.index.as_ref().map_or(Ok(0), |index| index.flush_all())?;
+        self.flush_derived()?;
+        self.abort.remove()
+    }
+}

@@ -1,0 +1,95 @@
+//! Finds the end of the log after a stop, clean or not.
+//!
+//! Records are read in order from the start of a file on; the first place that holds no whole, correct record is the
+//! end, and everything behind it is removed. Which file to start with is the caller's decision: it must be so early
+//! that whatever lies before it is known to be on disk and dispatched.
+
+use super::CommitLog;
+use crate::record::{Entry, RecordError, RecordView};
+
+/// What is checked beyond the parts adding up.
+#[derive(Clone, Copy, Debug)]
+pub struct Checks {
+    /// `checkCRCOnRecover`: the body's crc.
+    pub crc: bool,
+    /// `forceVerifyPropCRC`: the crc property instead of the body's crc.
+    pub crc_property: bool,
+}
+
+/// The end of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Offset behind the last record.
+    pub offset: u64,
+    /// Offset of the last record that was read, for the checkpoint.
+    pub last_record: Option<u64>,
+    /// Store timestamp (ms) of that record.
+    pub last_timestamp: i64,
+    /// Why there is no further record; `None` at the end of the last file.
+    pub reason: Option<RecordError>,
+}
+
+impl CommitLog {
+    /// Start of the last file whose first record satisfies `matches(physical offset, store timestamp)`; of the first
+    /// file when none does. A file without a first record, such as one made ahead, does not count.
+    pub fn file_to_recover_from(&self, matches: impl Fn(u64, i64) -> bool, checks: Checks) -> u64 {
+        let list = self.segments.snapshot();
+        let fits = |bytes: &[u8], base: u64| {
+            read_checked(bytes, base, checks).is_ok_and(|entry| match entry {
+                Entry::Record(view) => view.store_timestamp() != 0 && matches(base, view.store_timestamp()),
+                Entry::Blank(_) => false,
+            })
+        };
+        let found = list.iter().rev().find(|segment| fits(segment.bytes(), segment.base()));
+        found.or(list.first()).map_or(0, |segment| segment.base())
+    }
+
+    /// Reads from the start of a file to the end of the log.
+    pub fn find_end(&self, from: u64, checks: Checks) -> End {
+        let list = self.segments.snapshot();
+        let mut end = End { offset: from, last_record: None, last_timestamp: 0, reason: None };
+        for segment in list.iter().skip_while(|segment| segment.base() < from) {
+            if segment.base() != end.offset && end.last_record.is_some() {
+                // A file is missing: what follows is not reachable by a walk, but it is not damaged either.
+                tracing::error!(path = %segment.path().display(), "a commitlog file before this one is missing");
+            }
+            let (bytes, base) = (segment.bytes(), segment.base());
+            let mut at = 0;
+            loop {
+                end.offset = base + at as u64;
+                match read_checked(&bytes[at..], end.offset, checks) {
+                    Ok(Entry::Record(view)) => {
+                        end.last_record = Some(end.offset);
+                        end.last_timestamp = view.store_timestamp();
+                        at += view.size();
+                    }
+                    Ok(Entry::Blank(_)) => break,
+                    Err(error) => {
+                        end.reason = Some(error);
+                        return end;
+                    }
+                }
+            }
+            // The blank record of the last file stays outside: an append there writes it anew.
+        }
+        end
+    }
+}
+
+/// Reads what stands at `offset`, with all checks.
+fn read_checked(bytes: &[u8], offset: u64, checks: Checks) -> Result<Entry<'_>, RecordError> {
+    let entry = Entry::read(bytes)?;
+    if let Entry::Record(view) = &entry {
+        if view.phys_offset() as u64 != offset {
+            return Err(RecordError::Misplaced(view.phys_offset()));
+        }
+        if checks.crc && !crc_fits(view, checks) {
+            return Err(RecordError::Crc);
+        }
+    }
+    Ok(entry)
+}
+
+fn crc_fits(view: &RecordView<'_>, checks: Checks) -> bool {
+    if checks.crc_property { view.property_crc_fits() } else { view.body_crc_fits() }
+}

@@ -1,0 +1,328 @@
+//! From the log to what is derived from it: consume queues, index, and the notice that a queue has something new.
+//!
+//! One path, [`State::record`], for every record, whether it was just appended or is met again in recovery. Each sink
+//! knows what it has already and passes over it, so a record may come twice, but records come in the order of the log.
+//!
+//! Threads: whoever appended calls [`Dispatcher::drain`]. One at a time works; the others leave a note and go, and the
+//! worker looks at the note before it leaves. Nobody waits.
+//! Crash: nothing here is on disk; recovery feeds the sinks again from where they may have ended.
+
+mod delay;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
+
+use parking_lot::Mutex;
+
+pub use delay::DelayLevels;
+
+use crate::commitlog::CommitLog;
+use crate::error::StoreError;
+use crate::index::{Index, IndexWriter, Keys, tags_code};
+use crate::queue::unit::{Entry as QueueEntry, Unit};
+use crate::queue::{Put, Queue, QueueTable};
+use crate::record::{Entry, MIN_RECORD, RecordError, RecordView, sys_flag};
+use crate::store::Arrival;
+
+/// Topic of delayed messages; its tags codes are delivery times.
+const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// Queues whose handles are kept from record to record. A power of two.
+const CACHED_QUEUES: usize = 256;
+
+/// Called after a queue got something new, see [`crate::StoreOptions::arrived`].
+pub type Arrived = Arc<dyn Fn(&Arrival<'_>) + Send + Sync>;
+
+/// Feeds the sinks from the log.
+pub struct Dispatcher {
+    state: Mutex<State>,
+    /// Somebody appended since the worker last looked.
+    asked: AtomicBool,
+    position: AtomicU64,
+    last_timestamp: AtomicI64,
+    last_phys: AtomicI64,
+}
+
+/// What one call of [`Dispatcher::drain`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything up to the given end is readable.
+    Done,
+    /// The budget is used up; call again.
+    More,
+    /// Another thread is at it and will go on to the end.
+    Elsewhere,
+}
+
+/// What the worker has.
+struct State {
+    queues: Arc<QueueTable>,
+    index: Option<IndexWriter>,
+    arrived: Option<Arrived>,
+    levels: DelayLevels,
+    cache: QueueCache,
+    /// Queues that got something, each once.
+    touched: Vec<Arc<Queue>>,
+    /// The index could not be written; said once.
+    index_failed: bool,
+}
+
+impl Dispatcher {
+    /// A dispatcher at the start of the log. Without `index` no keys are kept (`messageIndexEnable=false`).
+    pub fn new(
+        queues: Arc<QueueTable>,
+        index: Option<Arc<Index>>,
+        arrived: Option<Arrived>,
+        levels: DelayLevels,
+    ) -> Dispatcher {
+        Dispatcher {
+            state: Mutex::new(State {
+                queues,
+                index: index.map(IndexWriter::new),
+                arrived,
+                levels,
+                cache: QueueCache(vec![None; CACHED_QUEUES]),
+                touched: Vec::new(),
+                index_failed: false,
+            }),
+            asked: AtomicBool::new(false),
+            position: AtomicU64::new(0),
+            last_timestamp: AtomicI64::new(0),
+            last_phys: AtomicI64::new(0),
+        }
+    }
+
+    /// Everything in the log before this offset is readable.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    /// Sets the position: recovery has fed everything before it.
+    pub fn reset(&self, position: u64) {
+        self.position.store(position, Ordering::Release);
+    }
+
+    /// Store timestamp (ms) and physical offset of the last record that went into a consume queue, for the checkpoint;
+    /// zeros before there was one.
+    pub fn last(&self) -> (i64, i64) {
+        (self.last_timestamp.load(Ordering::Acquire), self.last_phys.load(Ordering::Acquire))
+    }
+
+    /// Feeds one record, in recovery. `phys` is where it stands.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn record(&self, phys: u64, record: &RecordView<'_>) -> Result<(), StoreError> {
+        let written = self.state.lock().record(phys, record)?;
+        self.note(written, phys, record);
+        Ok(())
+    }
+
+    /// Feeds what lies between the position and `end()`, the offset up to which records may be read now, at most
+    /// `budget` bytes of it (but always one record). Reports arrivals, once a queue, before it returns.
+    ///
+    /// # Errors
+    /// The disk: the record stays to be fed again.
+    pub fn drain(&self, log: &CommitLog, end: impl Fn() -> u64, budget: u64) -> Result<Drained, StoreError> {
+        self.asked.store(true, Ordering::SeqCst);
+        let stop = self.position().saturating_add(budget.max(1));
+        loop {
+            let Some(mut state) = self.state.try_lock() else { return Ok(Drained::Elsewhere) };
+            let mut result = Ok(());
+            let mut used_up = false;
+            while result.is_ok() && !used_up && self.asked.swap(false, Ordering::SeqCst) {
+                let end = end();
+                result = self.feed(&mut state, log, end.min(stop), end);
+                used_up = self.position() >= stop && self.position() < end;
+            }
+            let arrived = state.arrived.clone();
+            let mut touched = std::mem::take(&mut state.touched);
+            drop(state);
+            if let Some(arrived) = arrived {
+                report(&*arrived, &touched);
+            }
+            touched.clear();
+            // The same memory next time, unless another thread is at work already.
+            if let Some(mut state) = self.state.try_lock()
+                && state.touched.capacity() == 0
+            {
+                state.touched = touched;
+            }
+            result?;
+            if used_up {
+                return Ok(Drained::More);
+            }
+            // Asked between the last look and the unlocking: nobody else would do it.
+            if !self.asked.load(Ordering::SeqCst) {
+                return Ok(Drained::Done);
+            }
+        }
+    }
+
+    /// Feeds records that begin before `stop` and end at or before `end`.
+    fn feed(&self, state: &mut State, log: &CommitLog, stop: u64, end: u64) -> Result<(), StoreError> {
+        let mut at = self.position();
+        while at < stop {
+            let Some(segment) = log.segments().find(at) else {
+                // Deleted before it was dispatched, or a file is missing: the next one that there is.
+                let list = log.segments().snapshot();
+                let Some(base) = list.iter().map(|segment| segment.base()).find(|base| *base > at) else { break };
+                tracing::error!(from = at, to = base, "a part of the log is gone before it was dispatched");
+                at = base;
+                self.position.store(at, Ordering::Release);
+                continue;
+            };
+            let bytes = segment.bytes();
+            let until = ((end - segment.base()) as usize).min(bytes.len());
+            while at < stop && at < segment.base() + until as u64 {
+                let rest = &bytes[(at - segment.base()) as usize..until];
+                at = match Entry::read(rest) {
+                    Ok(Entry::Record(record)) => {
+                        let written = state.record(at, &record)?;
+                        self.note(written, at, &record);
+                        at + record.size() as u64
+                    }
+                    Ok(Entry::Blank(_)) => segment.end(),
+                    // The flushed end need not be the end of a record.
+                    Err(RecordError::Truncated) if until < bytes.len() => return Ok(()),
+                    // No room for a blank record's head at the end of a file.
+                    Err(RecordError::Truncated) if until == segment.len() && rest.len() < 8 => segment.end(),
+                    // Its length is plausible, its parts are not.
+                    Err(RecordError::Size { total })
+                        if total as usize >= MIN_RECORD && total as usize <= rest.len() =>
+                    {
+                        tracing::error!(at, total, "a record whose parts do not add up: passed over");
+                        at + u64::from(total)
+                    }
+                    Err(error) => {
+                        tracing::error!(at, %error, "no record stands here: the rest of what the file holds is passed over");
+                        segment.base() + until as u64
+                    }
+                };
+                self.position.store(at, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, written: bool, phys: u64, record: &RecordView<'_>) {
+        if written {
+            self.last_timestamp.store(record.store_timestamp(), Ordering::Release);
+            self.last_phys.store(phys as i64, Ordering::Release);
+        }
+    }
+}
+
+impl State {
+    /// Feeds a record to the sinks. True when it is (now or already) in a consume queue.
+    fn record(&mut self, phys: u64, record: &RecordView<'_>) -> Result<bool, StoreError> {
+        let keys = Keys::of(record);
+        let transaction = record.sys_flag() & sys_flag::TRANSACTION;
+        // Half messages and rollbacks are in the log only. (What waits for a commit is stored as an ordinary message of
+        // a system topic.)
+        let in_queue = transaction == 0 || transaction == sys_flag::TRANSACTION_COMMIT;
+        let tags_code = self.tags_code(record, &keys);
+        let queue = self.cache.queue(&self.queues, record);
+        if in_queue
+            && let Some((entry, batch)) = queue_entry(queue, phys, record, &keys, tags_code)
+            && queue.append(&entry, batch)? == Put::Written
+        {
+            self.queues.note_dirty(queue);
+            if self.arrived.is_some() && queue.list() {
+                self.touched.push(Arc::clone(queue));
+            }
+        }
+        if let Some(index) = &mut self.index {
+            // Queues go on without the index: a message that cannot be found by key is better than one that nobody
+            // can read.
+            match index.put(record, phys as i64, queue.key_prefix(), &keys) {
+                Ok(()) => self.index_failed = false,
+                Err(error) if !self.index_failed => {
+                    tracing::error!(phys, %error, "the index cannot be written");
+                    self.index_failed = true;
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(in_queue)
+    }
+
+    /// The hash of the tag; for a delayed message when it is due.
+    fn tags_code(&self, record: &RecordView<'_>, keys: &Keys<'_>) -> i64 {
+        if let Some(level) = keys.delay
+            && record.topic_bytes() == SCHEDULE_TOPIC.as_bytes()
+            && let Some(level) = number(level).and_then(|level| i32::try_from(level).ok())
+            && let Some(due) = self.levels.due(level, record.store_timestamp())
+        {
+            return due;
+        }
+        keys.tags.map_or(0, tags_code)
+    }
+}
+
+/// What stands for a record in its queue, and whether that is a batch topic's; `None` when it has no possible place.
+fn queue_entry(
+    queue: &Queue,
+    phys: u64,
+    record: &RecordView<'_>,
+    keys: &Keys<'_>,
+    tags_code: i64,
+) -> Option<(QueueEntry, bool)> {
+    let unit = Unit { phys: phys as i64, size: record.size() as i32, tags_code };
+    let mut entry = QueueEntry { unit, offset: record.queue_offset(), count: 1, store_timestamp: 0 };
+    let batch = queue.takes_batches(record.sys_flag() & sys_flag::INNER_BATCH != 0);
+    if batch {
+        entry.store_timestamp = record.store_timestamp();
+        // A message that was sent alone carries no numbers: it is one, at its own offset.
+        if let (Some(base), Some(num)) = (keys.inner_base, keys.inner_num) {
+            entry.offset = number(base).unwrap_or(-1);
+            entry.count = number(num).and_then(|num| i16::try_from(num).ok()).unwrap_or(-1);
+        }
+    }
+    if entry.offset < 0 || entry.count < 1 {
+        tracing::warn!(phys, offset = entry.offset, count = entry.count, "no possible place in a queue: passed over");
+        return None;
+    }
+    Some((entry, batch))
+}
+
+/// Handles of queues that records were lately for, each at the place that a hash of its name and id says.
+struct QueueCache(Vec<Option<Arc<Queue>>>);
+
+impl QueueCache {
+    /// The record's queue, most often from the cache.
+    fn queue(&mut self, queues: &QueueTable, record: &RecordView<'_>) -> &Arc<Queue> {
+        let (topic, id) = (record.topic_bytes(), record.queue_id());
+        // Topics that follow a pattern differ in their length or their last bytes.
+        let tail = topic.iter().rev().take(8).fold(topic.len() as u64, |tail, byte| (tail << 8) ^ u64::from(*byte));
+        let mixed = (tail ^ (id as u64).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (mixed >> 56) as usize % CACHED_QUEUES;
+        let other = |queue: &Arc<Queue>| queue.id() != id || queue.topic().as_bytes() != topic || queue.is_deleted();
+        let kept = &mut self.0[place];
+        if kept.as_ref().is_some_and(other) {
+            *kept = None;
+        }
+        kept.get_or_insert_with(|| queues.get_or_create(&String::from_utf8_lossy(topic), id))
+    }
+}
+
+/// Tells about queues that got something and have waiters. The dispatcher's lock is not held.
+fn report(arrived: &(dyn Fn(&Arrival<'_>) + Send + Sync), touched: &[Arc<Queue>]) {
+    for queue in touched {
+        queue.unlist();
+    }
+    // Between making a message readable and looking for waiters; a waiter counts itself first and then looks again at
+    // the highest offset. One of the two sees the other.
+    fence(Ordering::SeqCst);
+    for queue in touched {
+        if queue.waiters().load(Ordering::SeqCst) > 0 {
+            arrived(&Arrival { queue, max_offset: queue.max_offset() });
+        }
+    }
+}
+
+fn number(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

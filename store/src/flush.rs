@@ -1,0 +1,366 @@
+//! Puts the log on disk: the `flush` thread.
+//!
+//! One sync serves everybody who waits ([`Flusher::flushed`]); it runs
+//! - at once after [`Flusher::request`] (SYNC_FLUSH: group commit);
+//! - when [`FLUSH_BYTES`] have gathered, so that the device is kept busy and the kernel never has to throttle appenders;
+//! - at `flushIntervalCommitLog` after the first byte when `flushCommitLogLeastPages` have gathered, else at
+//!   `flushCommitLogThoroughInterval`.
+//!
+//! While nothing is appended the thread sleeps without a time-out.
+//!
+//! A failed sync is final: pages that could not be written may be marked clean, so a later success would prove
+//! nothing. The log takes no more appends then; reads go on, and only a restart with its recovery clears it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use config::{Live, MessageStoreConfig};
+
+use crate::abort::sync_parent;
+use crate::checkpoint::Checkpoint;
+use crate::commitlog::CommitLog;
+use crate::watermark::Watermark;
+
+/// So many unflushed bytes start a sync by themselves.
+pub const FLUSH_BYTES: u64 = 16 << 20;
+/// Page size in `flushCommitLogLeastPages`.
+const PAGE: u64 = 4096;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Flusher {
+    log: Arc<CommitLog>,
+    checkpoint: Arc<Checkpoint>,
+    config: Arc<Live<MessageStoreConfig>>,
+    flushed: Watermark,
+    requested: AtomicU64,
+    /// Files that start below this are durable with size and name.
+    files_durable: AtomicU64,
+    stopped: AtomicBool,
+    failed: AtomicBool,
+    /// Makes the next sync fail.
+    #[cfg(test)]
+    fault: AtomicBool,
+}
+
+impl Flusher {
+    /// For a log that is on disk up to its end.
+    pub fn new(log: Arc<CommitLog>, checkpoint: Arc<Checkpoint>, config: Arc<Live<MessageStoreConfig>>) -> Flusher {
+        let end = log.wrote().get();
+        Flusher {
+            log,
+            checkpoint,
+            config,
+            flushed: Watermark::new(end),
+            requested: AtomicU64::new(0),
+            // The last file may have been made just before the crash.
+            files_durable: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            #[cfg(test)]
+            fault: AtomicBool::new(false),
+        }
+    }
+
+    /// How far the log is on disk.
+    pub fn flushed(&self) -> &Watermark {
+        &self.flushed
+    }
+
+    /// Whether a sync has failed.
+    pub fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Asks for a sync of everything written so far.
+    pub fn request(&self) {
+        let wrote = self.log.wrote().get();
+        if self.requested.fetch_max(wrote, Ordering::SeqCst) < wrote && self.flushed.get() < wrote {
+            self.log.flush_bell.ring();
+        }
+    }
+
+    /// The `flush` thread; calls `flushed` after each sync. Returns after [`Flusher::stop`], with a last sync done.
+    pub fn run(&self, flushed: impl Fn()) {
+        let mut since = Instant::now();
+        while !self.stopped.load(Ordering::SeqCst) && !self.failed() {
+            if self.behind() == 0 {
+                let next = self.flushed.get() + 1;
+                self.log.flush_bell.wait(next, None, || self.log.wrote().get());
+                since = Instant::now();
+            }
+            self.sleep_until_due(since);
+            if self.due(since) {
+                since = Instant::now();
+                if self.flush() {
+                    flushed();
+                }
+            }
+        }
+        // After a failure waiters run into their own time-outs.
+        if self.flush() {
+            flushed();
+        }
+    }
+
+    /// Makes [`Flusher::run`] flush once more and return.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.log.flush_bell.ring();
+    }
+
+    /// Syncs everything written so far; false when a sync failed, now or before.
+    pub fn flush(&self) -> bool {
+        if self.failed() {
+            return false;
+        }
+        // In this order: the record with that timestamp lies below `to`.
+        let timestamp = self.log.last_timestamp();
+        let to = self.log.wrote().get();
+        match self.sync(self.flushed.get(), to) {
+            Ok(()) => {
+                if timestamp > 0 {
+                    self.checkpoint.physic_msg_timestamp.raise(timestamp);
+                }
+                self.flushed.advance(to);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the log could not be flushed: no more appends until a restart");
+                self.failed.store(true, Ordering::Release);
+                self.log.refuse("a flush failed");
+                false
+            }
+        }
+    }
+
+    fn sync(&self, from: u64, to: u64) -> io::Result<()> {
+        #[cfg(test)]
+        if self.fault.load(Ordering::Relaxed) {
+            return Err(io::Error::other("a fault"));
+        }
+        for segment in self.log.segments().snapshot().iter() {
+            if segment.end() <= from || segment.base() >= to {
+                continue;
+            }
+            if segment.base() >= self.files_durable.load(Ordering::Relaxed) {
+                segment.sync_all()?;
+                sync_parent(segment.path())?;
+                self.files_durable.store(segment.base() + 1, Ordering::Relaxed);
+            }
+            let start = from.saturating_sub(segment.base()) as usize;
+            segment.flush(start..(to.min(segment.end()) - segment.base()) as usize)?;
+        }
+        Ok(())
+    }
+
+    fn behind(&self) -> u64 {
+        self.log.wrote().get().saturating_sub(self.flushed.get())
+    }
+
+    /// Whether to sync now, when the oldest unflushed byte was written at `since`.
+    fn due(&self, since: Instant) -> bool {
+        let behind = self.behind();
+        if behind == 0 {
+            return false;
+        }
+        let limits = self.limits();
+        self.requested.load(Ordering::SeqCst) > self.flushed.get()
+            || behind >= FLUSH_BYTES
+            || since.elapsed() >= limits.interval && behind >= limits.least
+            || since.elapsed() >= limits.thorough
+    }
+
+    fn sleep_until_due(&self, since: Instant) {
+        let flushed = self.flushed.get();
+        let limits = self.limits();
+        // Until the interval is over, then until there is enough or the thorough interval is over.
+        let (bytes, until) = if since.elapsed() < limits.interval {
+            (FLUSH_BYTES, limits.interval)
+        } else {
+            (limits.least.min(FLUSH_BYTES), limits.thorough)
+        };
+        let timeout = until.saturating_sub(since.elapsed());
+        if self.requested.load(Ordering::SeqCst) <= flushed && !timeout.is_zero() {
+            self.log.flush_bell.wait(flushed + bytes, Some(timeout), || self.log.wrote().get());
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let config = self.config.load();
+        let millis = |value: i32| Duration::from_millis(u64::try_from(value).unwrap_or(0));
+        Limits {
+            interval: millis(config.flush_interval_commit_log),
+            thorough: millis(config.flush_commit_log_thorough_interval),
+            least: (u64::try_from(config.flush_commit_log_least_pages).unwrap_or(0) * PAGE).max(1),
+        }
+    }
+}
+
+struct Limits {
+    interval: Duration,
+    thorough: Duration,
+    /// Bytes, at least 1.
+    least: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::AtomicI64;
+
+    use super::*;
+    use crate::commitlog::{AppendLimits, NextOffset};
+    use crate::error::AppendError;
+    use crate::types::{Appended, NewMessage};
+
+    struct Setup {
+        dir: tempfile::TempDir,
+        log: Arc<CommitLog>,
+        checkpoint: Arc<Checkpoint>,
+        flusher: Flusher,
+    }
+
+    fn setup(config: MessageStoreConfig) -> Setup {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Arc::new(CommitLog::load(dir.path().join("commitlog"), 4096).unwrap());
+        let checkpoint = Arc::new(Checkpoint::open(&dir.path().join("checkpoint")).unwrap());
+        let flusher = Flusher::new(Arc::clone(&log), Arc::clone(&checkpoint), Arc::new(Live::new(config)));
+        Setup { dir, log, checkpoint, flusher }
+    }
+
+    /// No sync comes by itself for an hour.
+    fn never() -> MessageStoreConfig {
+        let hour = 3_600_000;
+        MessageStoreConfig {
+            flush_interval_commit_log: hour,
+            flush_commit_log_thorough_interval: hour,
+            ..MessageStoreConfig::default()
+        }
+    }
+
+    fn append(log: &CommitLog, len: usize) -> Result<Appended, AppendError> {
+        let message = NewMessage {
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp: 0,
+            born_host: SocketAddr::from(([127, 0, 0, 1], 1)),
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            properties: b"",
+            body: &vec![1; len],
+        };
+        let limits = AppendLimits {
+            max_body: 4096,
+            long_topics: true,
+            crc_property: false,
+            store_host: SocketAddr::from(([127, 0, 0, 1], 2)),
+        };
+        log.append(NextOffset { topic: "T", queue_id: 0, next: &AtomicI64::new(0) }, &message, &limits)
+    }
+
+    /// Runs the flush thread beside `body`.
+    fn running(setup: &Setup, body: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| setup.flusher.run(|| ()));
+            body();
+            setup.flusher.stop();
+        });
+    }
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_request_syncs_across_files_at_once() {
+        let setup = setup(never());
+        running(&setup, || {
+            for _ in 0..10 {
+                let appended = append(&setup.log, 1500).unwrap();
+                setup.flusher.request();
+                assert!(setup.flusher.flushed().wait(appended.end, LIMIT));
+                assert_eq!(setup.checkpoint.physic_msg_timestamp.get(), appended.store_timestamp);
+            }
+        });
+        assert!(setup.log.segments().snapshot().len() > 3);
+        assert_eq!(setup.flusher.flushed().get(), setup.log.wrote().get());
+        drop(setup.dir);
+    }
+
+    #[test]
+    fn waiters_share_a_sync() {
+        let setup = setup(never());
+        let syncs = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| setup.flusher.run(|| _ = syncs.fetch_add(1, Ordering::SeqCst)));
+            let senders: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for _ in 0..50 {
+                            let end = append(&setup.log, 10).unwrap().end;
+                            setup.flusher.request();
+                            assert!(setup.flusher.flushed().wait(end, LIMIT));
+                        }
+                    })
+                })
+                .collect();
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            setup.flusher.stop();
+        });
+        assert!(syncs.load(Ordering::SeqCst) <= 200);
+        assert_eq!(setup.flusher.flushed().get(), setup.log.wrote().get());
+    }
+
+    #[test]
+    fn without_a_request_the_interval_counts() {
+        let quick = MessageStoreConfig { flush_interval_commit_log: 5, flush_commit_log_least_pages: 0, ..never() };
+        let setup = setup(quick);
+        running(&setup, || {
+            let end = append(&setup.log, 10).unwrap().end;
+            assert!(setup.flusher.flushed().wait(end, LIMIT));
+        });
+    }
+
+    #[test]
+    fn a_little_waits_for_the_thorough_interval() {
+        let setup = setup(MessageStoreConfig { flush_interval_commit_log: 1, ..never() });
+        running(&setup, || {
+            append(&setup.log, 10).unwrap();
+            assert!(!setup.flusher.flushed().wait(1, Duration::from_millis(100)));
+            // Four pages are enough.
+            for _ in 0..8 {
+                append(&setup.log, 3000).unwrap();
+            }
+            assert!(setup.flusher.flushed().wait(4 * PAGE, LIMIT));
+        });
+    }
+
+    #[test]
+    fn stopping_flushes() {
+        let setup = setup(never());
+        running(&setup, || _ = append(&setup.log, 10).unwrap());
+        assert_eq!(setup.flusher.flushed().get(), setup.log.wrote().get());
+    }
+
+    #[test]
+    fn a_failed_sync_is_final() {
+        let setup = setup(never());
+        setup.flusher.fault.store(true, Ordering::Relaxed);
+        running(&setup, || {
+            append(&setup.log, 10).unwrap();
+            setup.flusher.request();
+            let start = Instant::now();
+            while !setup.flusher.failed() {
+                assert!(start.elapsed() < LIMIT);
+                std::thread::yield_now();
+            }
+        });
+        assert!(matches!(append(&setup.log, 10), Err(AppendError::NotWritable("a flush failed"))));
+        // Even when the device works again.
+        setup.flusher.fault.store(false, Ordering::Relaxed);
+        assert!(!setup.flusher.flush());
+        assert_eq!(setup.flusher.flushed().get(), 0);
+        assert!(setup.log.record_at(0).is_some());
+    }
+}

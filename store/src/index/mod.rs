@@ -1,0 +1,344 @@
+//! The index: where the records with a key are.
+//!
+//! A row of files under `index/`, each a hash table ([`file`]); the last one is written. A file is named by the local
+//! time of its creation, `yyyyMMddHHmmssSSS`, and the names give the order. What an index holds can be made again from
+//! the log, and an entry only says that a record *may* have a key: the hash decides, not the key.
+
+pub mod file;
+mod hash;
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arc_swap::ArcSwap;
+use chrono::{Local, NaiveDateTime, TimeDelta};
+use parking_lot::Mutex;
+
+pub use file::{Geometry, IndexFile};
+pub use hash::{KeyHash, tags_code};
+
+use crate::error::StoreError;
+use crate::record::properties::name;
+use crate::record::{RecordView, sys_flag};
+
+/// Between topic and key in what is hashed.
+const SEPARATOR: &[u8] = b"#";
+/// Between topic and tag: `topic#T#tag`.
+const TAG_INFIX: &[u8] = b"T#";
+/// Form of a file's name, to the second; three digits of milliseconds follow.
+const NAME_FORM: &str = "%Y%m%d%H%M%S%3f";
+
+/// The files of the index. Readers take a snapshot and never wait.
+#[derive(Debug)]
+pub struct Index {
+    dir: PathBuf,
+    geometry: Geometry,
+    files: ArcSwap<Vec<Arc<IndexFile>>>,
+    /// The index was closed in order: the last record in it has all of its keys there.
+    complete: bool,
+    /// Full files that are not on the device yet.
+    full: Mutex<Vec<Arc<IndexFile>>>,
+    full_timestamp: AtomicI64,
+}
+
+/// Whose keys are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A key of the message or its unique key.
+    Key,
+    /// The whole tag.
+    Tag,
+}
+
+impl Index {
+    /// Opens the files of the directory.
+    ///
+    /// After an unclean stop `trusted` is the index timestamp (ms) of the checkpoint: files that go on behind it were
+    /// not known to be on the device, and are removed.
+    ///
+    /// # Errors
+    /// The directory cannot be read. A file with a foreign name or length is passed over.
+    pub fn load(dir: PathBuf, geometry: Geometry, trusted: Option<i64>) -> Result<Index, StoreError> {
+        let io_error = |path: &Path, source| StoreError::Io { path: path.to_owned(), source };
+        let mut paths = Vec::new();
+        match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error(&dir, error)),
+            Ok(entries) => {
+                for entry in entries {
+                    paths.push(entry.map_err(|error| io_error(&dir, error))?.path());
+                }
+            }
+        }
+        paths.retain(|path| is_name(path) && path.is_file());
+        paths.sort();
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            match IndexFile::open(&path, geometry) {
+                Ok(file) if trusted.is_some_and(|trusted| file.end_timestamp() > trusted) => {
+                    tracing::info!(file = %path.display(), "the index file is newer than the checkpoint: removed");
+                    file.delete().map_err(|error| io_error(&path, error))?;
+                }
+                Ok(file) => files.push(Arc::new(file)),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(file = %path.display(), %error, "index file passed over");
+                }
+                Err(error) => return Err(io_error(&path, error)),
+            }
+        }
+        Ok(Index {
+            dir,
+            geometry,
+            files: ArcSwap::from_pointee(files),
+            complete: trusted.is_none(),
+            full: Mutex::default(),
+            full_timestamp: AtomicI64::new(0),
+        })
+    }
+
+    /// The files, oldest first.
+    pub fn files(&self) -> Arc<Vec<Arc<IndexFile>>> {
+        self.files.load_full()
+    }
+
+    /// Physical offset of the last entry's record; 0 without entries. Records before it are in the index.
+    pub fn end_phys(&self) -> i64 {
+        self.files.load().last().map_or(0, |file| file.end_phys())
+    }
+
+    /// The hash of a key as the index files have it.
+    pub fn hash(topic: &str, key: &str, kind: KeyKind) -> i32 {
+        let prefix = KeyHash::new().push(topic.as_bytes()).push(SEPARATOR);
+        let prefix = if kind == KeyKind::Tag { prefix.push(TAG_INFIX) } else { prefix };
+        prefix.push(key.as_bytes()).index_value()
+    }
+
+    /// Visits the physical offsets under a hash, newest first, stored within a time range (ms, ends included).
+    pub fn visit(&self, hash: i32, begin: i64, end: i64, mut each: impl FnMut(i64) -> ControlFlow<()>) {
+        for file in self.files.load().iter().rev() {
+            if file.overlaps(begin, end) && file.visit(hash, begin, end, &mut each).is_break() {
+                return;
+            }
+            if file.begin_timestamp() < begin {
+                return;
+            }
+        }
+    }
+
+    /// Puts files that became full on the device. Returns the store timestamp (ms) up to which the index is safe, for
+    /// the checkpoint; 0 when no file became full since the store was opened.
+    ///
+    /// # Errors
+    /// The device failed: the file is tried again next time.
+    pub fn flush_full(&self) -> Result<i64, StoreError> {
+        loop {
+            let Some(file) = self.full.lock().first().cloned() else { break };
+            self.flush_file(&file)?;
+            self.full_timestamp.fetch_max(file.end_timestamp(), Ordering::AcqRel);
+            self.full.lock().retain(|other| !Arc::ptr_eq(other, &file));
+        }
+        Ok(self.full_timestamp.load(Ordering::Acquire))
+    }
+
+    /// Puts everything on the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn flush_all(&self) -> Result<i64, StoreError> {
+        let timestamp = self.flush_full()?;
+        if let Some(last) = self.files.load().last() {
+            self.flush_file(last)?;
+        }
+        Ok(timestamp)
+    }
+
+    fn flush_file(&self, file: &IndexFile) -> Result<(), StoreError> {
+        let done = file.flush().and_then(|()| file.sync_all()).and_then(|()| File::open(&self.dir)?.sync_all());
+        done.map_err(|source| StoreError::Io { path: file.path().to_owned(), source })
+    }
+
+    /// Deletes files whose records are all before `min_phys`; the last file stays.
+    ///
+    /// # Errors
+    /// A name could not be removed.
+    pub fn delete_expired(&self, min_phys: u64) -> Result<usize, StoreError> {
+        let min_phys = i64::try_from(min_phys).unwrap_or(i64::MAX);
+        let mut gone = 0;
+        loop {
+            let list = self.files.load_full();
+            let Some(file) = list.first().filter(|file| list.len() > 1 && file.end_phys() < min_phys) else { break };
+            file.delete().map_err(|source| StoreError::Io { path: file.path().to_owned(), source })?;
+            self.remove(file);
+            gone += 1;
+        }
+        Ok(gone)
+    }
+
+    /// Deletes every file: the log is empty.
+    ///
+    /// # Errors
+    /// A name could not be removed.
+    pub fn delete_all(&self) -> Result<(), StoreError> {
+        for file in self.files.load_full().iter() {
+            file.delete().map_err(|source| StoreError::Io { path: file.path().to_owned(), source })?;
+            self.remove(file);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, file: &Arc<IndexFile>) {
+        self.files.rcu(|list| list.iter().filter(|other| !Arc::ptr_eq(other, file)).cloned().collect::<Vec<_>>());
+    }
+
+    /// The last file with room, made when there is none.
+    fn open_last(&self) -> Result<Arc<IndexFile>, StoreError> {
+        let last = self.files.load().last().cloned();
+        if let Some(last) = &last {
+            if !last.is_full() {
+                return Ok(Arc::clone(last));
+            }
+            self.full.lock().push(Arc::clone(last));
+        }
+        let path = self.dir.join(self.next_name(last.as_deref()));
+        let file = IndexFile::create(&path, self.geometry, last.as_deref())
+            .map(Arc::new)
+            .map_err(|source| StoreError::Io { path, source })?;
+        self.files.rcu(|list| list.iter().cloned().chain([Arc::clone(&file)]).collect::<Vec<_>>());
+        Ok(file)
+    }
+
+    /// The local time now, but always behind the name of the last file: names are the order.
+    fn next_name(&self, last: Option<&IndexFile>) -> String {
+        let now = Local::now().naive_local();
+        let name = |time: NaiveDateTime| time.format(NAME_FORM).to_string();
+        let last = last.and_then(|file| file.path().file_name()?.to_str().map(str::to_owned));
+        match last {
+            Some(last) if last >= name(now) => NaiveDateTime::parse_from_str(&last, NAME_FORM)
+                .ok()
+                .and_then(|time| time.checked_add_signed(TimeDelta::milliseconds(1)))
+                .map_or_else(|| name(now), name),
+            _ => name(now),
+        }
+    }
+}
+
+fn is_name(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.len() == 17 && name.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Adds to an index. There must be one only; the dispatcher has it.
+#[derive(Debug)]
+pub struct IndexWriter {
+    index: Arc<Index>,
+    last: Option<Arc<IndexFile>>,
+    /// The last record that has all of its keys in the index since before it was opened; -1 without one.
+    known: i64,
+}
+
+impl IndexWriter {
+    /// The writer of an index.
+    pub fn new(index: Arc<Index>) -> IndexWriter {
+        let known =
+            index.files.load().iter().rev().find(|file| index.complete && file.count() > 1).map(|file| file.end_phys());
+        IndexWriter { index, last: None, known: known.unwrap_or(-1) }
+    }
+
+    /// Adds the keys of a record: the unique key, each of the keys, the tag. `prefix` is the hash of `topic#`. A record
+    /// before the last one that is in the index is known; a rolled back one has no entries.
+    ///
+    /// # Errors
+    /// The disk; some of the keys may be there.
+    pub(crate) fn put(
+        &mut self,
+        record: &RecordView<'_>,
+        phys: i64,
+        prefix: KeyHash,
+        keys: &Keys<'_>,
+    ) -> Result<(), StoreError> {
+        if record.sys_flag() & sys_flag::TRANSACTION == sys_flag::TRANSACTION_ROLLBACK {
+            return Ok(());
+        }
+        // The last record itself may have lost some of its keys in a crash; to have them twice does no harm.
+        let end_phys = self.last.as_ref().map_or_else(|| self.index.end_phys(), |last| last.end_phys());
+        if phys <= self.known || phys < end_phys {
+            return Ok(());
+        }
+        let time = record.store_timestamp();
+        if let Some(key) = keys.unique {
+            self.put_hash(prefix.push(key), phys, time)?;
+        }
+        for key in keys.keys.into_iter().flat_map(|keys| keys.split(|byte| *byte == b' ')) {
+            if !key.is_empty() {
+                self.put_hash(prefix.push(key), phys, time)?;
+            }
+        }
+        if let Some(tags) = keys.tags {
+            self.put_hash(prefix.push(TAG_INFIX).push(tags), phys, time)?;
+        }
+        Ok(())
+    }
+
+    fn put_hash(&mut self, hash: KeyHash, phys: i64, time: i64) -> Result<(), StoreError> {
+        loop {
+            let file = match &self.last {
+                Some(last) => last,
+                None => self.last.insert(self.index.open_last()?),
+            };
+            let put = file.put(hash.index_value(), phys, time);
+            if put.map_err(|source| StoreError::Io { path: file.path().to_owned(), source })? {
+                return Ok(());
+            }
+            self.last = None;
+        }
+    }
+}
+
+/// What of a record's properties the store looks at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keys<'a> {
+    /// The producer's unique key.
+    pub(crate) unique: Option<&'a [u8]>,
+    /// The keys, separated by spaces.
+    pub(crate) keys: Option<&'a [u8]>,
+    /// The tag.
+    pub(crate) tags: Option<&'a [u8]>,
+    /// Level of a delayed message.
+    pub(crate) delay: Option<&'a [u8]>,
+    /// First queue offset and number of messages of a batch record.
+    pub(crate) inner_base: Option<&'a [u8]>,
+    pub(crate) inner_num: Option<&'a [u8]>,
+}
+
+impl<'a> Keys<'a> {
+    /// Reads the properties once; the last of a name counts.
+    pub(crate) fn of(record: &RecordView<'a>) -> Keys<'a> {
+        const UNIQ_KEY: &[u8] = name::UNIQ_KEY.as_bytes();
+        const KEYS: &[u8] = name::KEYS.as_bytes();
+        const TAGS: &[u8] = name::TAGS.as_bytes();
+        const DELAY: &[u8] = name::DELAY.as_bytes();
+        const INNER_BASE: &[u8] = name::INNER_BASE.as_bytes();
+        const INNER_NUM: &[u8] = name::INNER_NUM.as_bytes();
+        let mut keys = Keys::default();
+        for (name, value) in record.properties() {
+            match name {
+                UNIQ_KEY => keys.unique = Some(value),
+                KEYS => keys.keys = Some(value),
+                TAGS => keys.tags = Some(value),
+                DELAY => keys.delay = Some(value),
+                INNER_BASE => keys.inner_base = Some(value),
+                INNER_NUM => keys.inner_num = Some(value),
+                _ => {}
+            }
+        }
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! Consume queues: for each topic and queue id the list of its records, in files of fixed-length units.
+//!
+//! Derived from the log by [`crate::dispatch`], live and in recovery; what a queue holds can be made again from the log.
+//! Layout of a unit: [`unit`]. Files: [`files`]. Recovery and truncation: [`recover`].
+
+mod by_time;
+mod entries;
+pub mod files;
+mod recover;
+mod table;
+pub mod unit;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+pub use by_time::Bound;
+pub use entries::Entries;
+pub use table::{QueueTable, TableOptions};
+
+use self::files::{LastFile, Shape, UnitFiles};
+use self::unit::{BATCH_UNIT_LEN, Entry, UNIT_LEN, Unit};
+use crate::error::StoreError;
+use crate::index::KeyHash;
+
+/// Units that a gap in the offsets is filled with at most; a larger one can only come from a damaged record.
+const GAP_LIMIT: i64 = 1 << 24;
+
+/// Where the files of all queues are, and how long they are.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(crate) simple_dir: PathBuf,
+    pub(crate) simple: Shape,
+    pub(crate) batch_dir: PathBuf,
+    pub(crate) batch: Shape,
+    /// Counts what may have changed the set of queues that have files.
+    pub(crate) changes: AtomicU64,
+}
+
+/// One topic's queue: its consume queue, and the next offset that the appender gives.
+///
+/// Looked up once and kept: a handle stays valid until the topic is deleted ([`Queue::is_deleted`]). No file exists
+/// before the first entry.
+///
+/// Threads: entries are added under the queue's lock; readers take none. They see `max_offset` (Acquire) and never look
+/// at units behind it.
+#[derive(Debug)]
+pub struct Queue {
+    topic: Arc<str>,
+    id: i32,
+    places: Arc<Places>,
+    /// The topic was declared to be a batch topic.
+    batch: bool,
+    /// Set when the first entry shows whether this is the queue of a batch topic, or by what was found on disk.
+    files: OnceLock<UnitFiles>,
+    /// Unit indexes: the first that is readable, and the one behind the last.
+    first: AtomicI64,
+    end: AtomicI64,
+    /// Queue offsets. The same numbers as the indexes, except in batch topics.
+    min: AtomicI64,
+    max: AtomicI64,
+    next: AtomicI64,
+    waiters: AtomicUsize,
+    deleted: AtomicBool,
+    dirty: AtomicBool,
+    /// Among the dispatcher's queues to report.
+    listed: AtomicBool,
+    /// Hash of `topic#`, with which the index keys of this topic begin.
+    key_prefix: KeyHash,
+    writer: Mutex<Writer>,
+}
+
+/// What only the adding side knows.
+#[derive(Debug)]
+struct Writer {
+    /// End in the log of the last record that has a unit; -1 without one.
+    max_phys: i64,
+    /// Units that are on the device.
+    flushed: i64,
+    /// The file that is being written.
+    last: Option<LastFile>,
+}
+
+/// What [`Queue::append`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// A unit was written.
+    Written,
+    /// The record has its unit already, or an older record has its offset.
+    Known,
+}
+
+impl Queue {
+    pub(crate) fn new(topic: Arc<str>, id: i32, places: Arc<Places>, batch: bool) -> Queue {
+        let key_prefix = KeyHash::new().push(topic.as_bytes()).push(b"#");
+        Queue {
+            topic,
+            id,
+            places,
+            batch,
+            files: OnceLock::new(),
+            first: AtomicI64::new(0),
+            end: AtomicI64::new(0),
+            min: AtomicI64::new(0),
+            max: AtomicI64::new(0),
+            next: AtomicI64::new(0),
+            waiters: AtomicUsize::new(0),
+            deleted: AtomicBool::new(false),
+            dirty: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+            key_prefix,
+            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None }),
+        }
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The queue id.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// Lowest readable queue offset.
+    pub fn min_offset(&self) -> i64 {
+        self.min.load(Ordering::Acquire)
+    }
+
+    /// Highest readable queue offset + 1: what the dispatch has made readable.
+    pub fn max_offset(&self) -> i64 {
+        self.max.load(Ordering::Acquire)
+    }
+
+    /// The next offset that the appender gives. Only the holder of the append lock changes it, and recovery.
+    pub fn next_offset(&self) -> &AtomicI64 {
+        &self.next
+    }
+
+    /// Pulls that are parked on this queue; the dispatcher reports arrivals only while it is above 0.
+    pub fn waiters(&self) -> &AtomicUsize {
+        &self.waiters
+    }
+
+    /// Whether the topic was deleted after this handle was looked up.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether this is the queue of a batch topic: each unit may stand for a record with several messages.
+    pub fn is_batch(&self) -> bool {
+        self.files.get().map_or(self.batch, |files| files.shape().unit_len != UNIT_LEN)
+    }
+
+    /// Whether a record makes or finds this the queue of a batch topic; `inner_batch` is what its sys flag says.
+    pub(crate) fn takes_batches(&self, inner_batch: bool) -> bool {
+        if self.files.get().is_some() { self.is_batch() } else { self.batch || inner_batch }
+    }
+
+    /// Hash of `topic#`, the part that all index keys of the topic share.
+    pub(crate) fn key_prefix(&self) -> KeyHash {
+        self.key_prefix
+    }
+
+    /// Length of a unit in bytes.
+    pub fn unit_len(&self) -> usize {
+        self.files.get().map_or(if self.batch { BATCH_UNIT_LEN } else { UNIT_LEN }, |files| files.shape().unit_len)
+    }
+
+    /// First offset of the file behind the one that holds `offset`.
+    pub(crate) fn roll(&self, offset: i64) -> i64 {
+        let per_file = self.files.get().map_or(self.places.simple, UnitFiles::shape).per_file;
+        offset.saturating_add(per_file - offset.rem_euclid(per_file))
+    }
+
+    /// End in the log of the last record that has a unit here; -1 without one.
+    pub fn max_phys(&self) -> i64 {
+        self.writer.lock().max_phys
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.get().map_or(0, UnitFiles::bytes)
+    }
+
+    fn files(&self, batch: bool) -> &UnitFiles {
+        self.files.get_or_init(|| {
+            self.places.changes.fetch_add(1, Ordering::Release);
+            let (dir, shape) = match batch {
+                false => (&self.places.simple_dir, self.places.simple),
+                true => (&self.places.batch_dir, self.places.batch),
+            };
+            UnitFiles::empty(dir.join(&*self.topic).join(self.id.to_string()), shape)
+        })
+    }
+
+    /// Adds the unit of a record. Records come in the order of the log.
+    ///
+    /// A record that ends before the last one that has a unit is known. An offset that is taken is left alone. Offsets
+    /// that nobody has written (the log lost them, or begins behind them) are filled, so that a unit always stands at
+    /// the queue offset that its record says.
+    ///
+    /// # Errors
+    /// The disk; the unit is not there, and the same record may be put again.
+    pub(crate) fn append(&self, entry: &Entry, batch: bool) -> Result<Put, StoreError> {
+        let mut writer = self.writer.lock();
+        if entry.unit.end() <= writer.max_phys || self.is_deleted() {
+            return Ok(Put::Known);
+        }
+        let files = self.files(batch);
+        if (files.shape().unit_len != UNIT_LEN) != batch {
+            tracing::error!(
+                topic = &*self.topic,
+                queue = self.id,
+                batch,
+                "a record of the other kind of queue: passed over"
+            );
+            return Ok(Put::Known);
+        }
+        if batch { self.append_batch(&mut writer, files, entry) } else { self.append_simple(&mut writer, files, entry) }
+    }
+
+    fn append_simple(&self, writer: &mut Writer, files: &UnitFiles, entry: &Entry) -> Result<Put, StoreError> {
+        let max = self.max.load(Ordering::Relaxed);
+        let mut at = entry.offset;
+        if at == max && at > 0 {
+            // The usual case.
+        } else if at != 0 && files.is_empty() {
+            self.begin_at(files, at)?;
+        } else if at < max {
+            tracing::debug!(topic = &*self.topic, queue = self.id, offset = at, max, "queue offset is taken");
+            return Ok(Put::Known);
+        } else if at > max {
+            tracing::warn!(
+                topic = &*self.topic,
+                queue = self.id,
+                offset = at,
+                expected = max,
+                "queue offsets are missing"
+            );
+            if at - max <= GAP_LIMIT {
+                fill(files, max, at)?;
+            } else {
+                at = max;
+            }
+        }
+        let unit = entry.unit.encode();
+        match writer.last.as_ref().and_then(|last| last.write(at, &unit)) {
+            Some(done) => done?,
+            None => {
+                files.write(at, &unit)?;
+                writer.last = files.last_for(at);
+            }
+        }
+        writer.max_phys = entry.unit.end();
+        self.publish(at + 1, at + 1);
+        Ok(Put::Written)
+    }
+
+    /// The first entry of a queue that does not start at 0: the file is filled up to it.
+    fn begin_at(&self, files: &UnitFiles, offset: i64) -> Result<(), StoreError> {
+        fill(files, offset - offset % files.shape().per_file, offset)?;
+        self.first.store(offset, Ordering::Relaxed);
+        self.min.store(offset, Ordering::Release);
+        Ok(())
+    }
+
+    fn append_batch(&self, writer: &mut Writer, files: &UnitFiles, entry: &Entry) -> Result<Put, StoreError> {
+        let end = self.end.load(Ordering::Relaxed);
+        if end > self.first.load(Ordering::Relaxed) && entry.offset < self.max.load(Ordering::Relaxed) {
+            return Ok(Put::Known);
+        }
+        files.write(end, &entry.encode_batch())?;
+        if end == 0 {
+            self.min.store(entry.offset, Ordering::Release);
+        }
+        writer.max_phys = entry.unit.end();
+        self.publish(end + 1, entry.next_offset());
+        Ok(Put::Written)
+    }
+
+    /// Makes everything below readable.
+    fn publish(&self, end: i64, max: i64) {
+        self.end.store(end, Ordering::Release);
+        self.max.store(max, Ordering::Release);
+        // On a slave and in recovery nobody else moves it.
+        if self.next.load(Ordering::Relaxed) < max {
+            self.next.fetch_max(max, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks the queue as having unflushed units; true when it had none.
+    pub(crate) fn mark_dirty(&self) -> bool {
+        !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel)
+    }
+
+    /// Marks the queue as being among those to report; true when it was not.
+    pub(crate) fn list(&self) -> bool {
+        !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes that mark away, before the report.
+    pub(crate) fn unlist(&self) {
+        self.listed.store(false, Ordering::Release);
+    }
+
+    /// Puts the units on the device when at least `least` bytes wait. Returns whether the queue must be listed as dirty
+    /// again.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(crate) fn flush(&self, least: usize) -> Result<bool, StoreError> {
+        // Before the look at `end`: a unit that is added after it lists the queue again.
+        self.dirty.store(false, Ordering::Release);
+        let Some(files) = self.files.get() else { return Ok(false) };
+        let from = self.writer.lock().flushed;
+        let end = self.end.load(Ordering::Acquire);
+        let waiting = (end - from).max(0) as usize * files.shape().unit_len;
+        if waiting < least {
+            return Ok(waiting > 0 && self.mark_dirty());
+        }
+        files.flush(from.min(end), end)?;
+        let mut writer = self.writer.lock();
+        writer.flushed = writer.flushed.max(end);
+        Ok(false)
+    }
+
+    /// Removes the files; entries that come later are passed over.
+    pub(crate) fn delete(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        self.deleted.store(true, Ordering::Release);
+        self.places.changes.fetch_add(1, Ordering::Release);
+        writer.max_phys = -1;
+        writer.last = None;
+        self.files.get().map_or(Ok(()), UnitFiles::delete_all)
+    }
+
+    /// Unmaps files that were not used since the last call; returns how many stay mapped.
+    pub(crate) fn unmap_idle(&self) -> usize {
+        self.writer.lock().last = None;
+        self.files.get().map_or(0, UnitFiles::unmap_idle)
+    }
+}
+
+/// Fills a range of indexes with units that stand for nothing.
+fn fill(files: &UnitFiles, from: i64, to: i64) -> Result<(), StoreError> {
+    (from..to).try_for_each(|index| files.write(index, &Unit::FILLER.encode()))
+}
+
+#[cfg(test)]
+mod tests;

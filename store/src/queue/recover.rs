@@ -1,0 +1,170 @@
+//! What a restart makes of the files of a queue, and how a queue follows a log that was cut at either end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::files::UnitFiles;
+use super::unit::Entry;
+use super::{Places, Queue};
+use crate::error::StoreError;
+
+/// How many files from the end are looked through; the ones before were complete when the store was last open.
+const FILES_CHECKED: usize = 3;
+
+impl Queue {
+    /// The queue as its directory has it: readable up to the first unit, in the last three files, that was not written.
+    /// Files behind that are removed.
+    pub(super) fn load(topic: Arc<str>, id: i32, places: Arc<Places>, batch: bool) -> Result<Queue, StoreError> {
+        let (dir, shape) = match batch {
+            false => (&places.simple_dir, places.simple),
+            true => (&places.batch_dir, places.batch),
+        };
+        let files = UnitFiles::load(dir.join(&*topic).join(id.to_string()), shape)?;
+        let queue = Queue::new(topic, id, places, batch);
+        let list = files.snapshot();
+        let from = list.len().saturating_sub(FILES_CHECKED);
+        let mut end = list.get(from).map_or(0, |file| file.base());
+        let mut last = None;
+        for file in &list[from..] {
+            // Where a file is missing the queue has a hole; what is behind it stays readable.
+            end = file.walk(file.base(), |index, bytes| {
+                let entry = Entry::decode(index, bytes).filter(Entry::is_written);
+                last = entry.filter(|entry| !entry.unit.is_filler()).or(last);
+                entry.is_some()
+            })?;
+            if end < file.end() {
+                break;
+            }
+        }
+        if list.last().is_some_and(|file| file.base() > end) {
+            files.cut(end, end)?;
+        }
+        queue.first.store(list.first().map_or(0, |file| file.base()), Ordering::Relaxed);
+        {
+            let mut writer = queue.writer.lock();
+            writer.flushed = end;
+            writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
+        }
+        // Nobody else has the queue yet.
+        let _ = queue.files.set(files);
+        queue.set_end(end)?;
+        Ok(queue)
+    }
+
+    /// Sets the end and what follows from it: the highest offset, the lowest, the next.
+    fn set_end(&self, end: i64) -> Result<(), StoreError> {
+        let first = self.first.load(Ordering::Relaxed);
+        self.end.store(end, Ordering::Release);
+        let (min, max) = match self.is_batch() {
+            false => (first, end),
+            true => (
+                self.at_index(first)?.filter(|_| first < end).map_or(0, |entry| entry.offset),
+                self.at_index(end - 1)?.filter(|_| first < end).map_or(0, |entry| entry.next_offset()),
+            ),
+        };
+        self.max.store(max, Ordering::Release);
+        self.min.store(min.min(max), Ordering::Release);
+        self.next.store(max, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Forgets the units of records at or behind `phys`, the new end of the log. Before there are readers and writers.
+    ///
+    /// What is cut off becomes zeros: a unit left there could pass for a new one after the next crash. A queue that
+    /// loses everything keeps the position of its first file.
+    pub(crate) fn truncate_dirty(&self, phys: i64) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let Some(files) = self.files.get() else { return Ok(()) };
+        if writer.max_phys <= phys {
+            return Ok(());
+        }
+        let old_end = self.end.load(Ordering::Relaxed);
+        let mut end = old_end;
+        let mut last = None;
+        for file in files.snapshot().iter().rev().filter(|file| file.base() < old_end) {
+            last = None;
+            end = file.walk(file.base(), |index, bytes| {
+                let entry = Entry::decode(index, bytes).filter(|_| index < end);
+                let keep =
+                    entry.filter(|entry| entry.is_written() && (entry.unit.phys < phys || entry.unit.is_filler()));
+                last = keep.filter(|entry| !entry.unit.is_filler()).or(last);
+                keep.is_some()
+            })?;
+            if end > file.base() {
+                break;
+            }
+        }
+        writer.last = None;
+        files.cut(end, old_end)?;
+        writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
+        writer.flushed = writer.flushed.min(end);
+        let first = self.first.load(Ordering::Relaxed).min(end);
+        self.first.store(first, Ordering::Relaxed);
+        self.set_end(end)
+    }
+
+    /// Moves the lowest readable offset to the first unit whose record the log, which starts at `min_phys`, still has.
+    /// It is the highest offset when there is none.
+    pub(crate) fn correct_min(&self, min_phys: i64) -> Result<(), StoreError> {
+        let (first, end) = (self.first.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
+        let Some(files) = self.files.get().filter(|_| first < end) else { return Ok(()) };
+        let kept = |entry: &Entry| entry.unit.phys >= min_phys && !entry.unit.is_filler();
+        let found = if self.at_index(end - 1)?.is_some_and(|entry| entry.unit.phys < min_phys) {
+            end
+        } else if self.at_index(first)?.is_some_and(|entry| kept(&entry)) {
+            first
+        } else {
+            let start = files.snapshot().first().map_or(first, |file| file.base().max(first));
+            self.first_kept(start, end, min_phys)?
+        };
+        let offset = match self.is_batch() {
+            false => found,
+            true if found == end => self.max_offset(),
+            true => self.at_index(found)?.map_or(0, |entry| entry.offset),
+        };
+        self.first.store(found, Ordering::Release);
+        self.min.store(offset, Ordering::Release);
+        Ok(())
+    }
+
+    /// The first unit of a range that belongs to a record at or behind `min_phys`. Offsets grow with the index, but
+    /// fillers, which may stand anywhere, say nothing: they count as what follows them.
+    fn first_kept(&self, mut from: i64, mut to: i64, min_phys: i64) -> Result<i64, StoreError> {
+        while from < to {
+            let middle = from + (to - from) / 2;
+            let mut at = middle;
+            let mut entry = self.at_index(at)?;
+            while at + 1 < to && entry.is_some_and(|entry| entry.unit.is_filler()) {
+                at += 1;
+                entry = self.at_index(at)?;
+            }
+            match entry {
+                Some(entry) if entry.unit.is_filler() || entry.unit.phys >= min_phys => to = middle,
+                _ => from = at + 1,
+            }
+        }
+        let end = self.end.load(Ordering::Acquire);
+        while from < end && self.at_index(from)?.is_some_and(|entry| entry.unit.is_filler()) {
+            from += 1;
+        }
+        Ok(from)
+    }
+
+    /// Deletes files whose records the log, which starts at `min_phys`, has no more, except the last file. Returns how
+    /// many went.
+    pub(crate) fn delete_expired(&self, min_phys: i64) -> Result<usize, StoreError> {
+        let Some(files) = self.files.get() else { return Ok(0) };
+        let end = self.end.load(Ordering::Acquire);
+        let gone = files.delete_first(|file| {
+            let last = self.at_index(file.end() - 1).ok().flatten();
+            file.end() <= end && last.is_some_and(|entry| entry.unit.phys < min_phys)
+        })?;
+        if gone > 0
+            && let Some(base) = files.snapshot().first().map(|file| file.base())
+        {
+            self.first.fetch_max(base, Ordering::AcqRel);
+        }
+        self.correct_min(min_phys)?;
+        Ok(gone)
+    }
+}

@@ -1,0 +1,311 @@
+//! All queues of the store, by topic and id.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::files::Shape;
+use super::unit::{BATCH_UNIT_LEN, UNIT_LEN};
+use super::{Places, Queue};
+use crate::error::StoreError;
+use crate::json_file::{JsonFile, Loaded};
+
+/// Where the queues are and how long their files are.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    /// The store's root directory (`storePathRootDir`).
+    pub root: PathBuf,
+    /// `mappedFileSizeConsumeQueue`, in bytes.
+    pub file_size: i32,
+    /// `mapperFileSizeBatchConsumeQueue`, in bytes.
+    pub batch_file_size: i32,
+}
+
+/// The queues of the store. Look-ups take a shared lock for the length of two map look-ups; whoever needs a queue often
+/// keeps its handle.
+#[derive(Debug)]
+pub struct QueueTable {
+    places: Arc<Places>,
+    topics: RwLock<HashMap<Arc<str>, ById>>,
+    /// Topics whose queues have batch units (`queue.type=BatchCQ`).
+    batch_topics: RwLock<HashSet<String>>,
+    /// Queues with unflushed units.
+    pub(super) dirty: Mutex<Vec<Arc<Queue>>>,
+}
+
+/// The queues of a topic.
+#[derive(Debug, Default)]
+struct ById(BTreeMap<i32, Arc<Queue>>);
+
+/// A directory that holds a queue.
+struct Found {
+    topic: Arc<str>,
+    id: i32,
+    batch: bool,
+}
+
+impl QueueTable {
+    /// A table without queues.
+    pub fn empty(options: &TableOptions) -> QueueTable {
+        let places = Places {
+            simple_dir: options.root.join("consumequeue"),
+            simple: Shape::new(UNIT_LEN, options.file_size),
+            batch_dir: options.root.join("batchconsumequeue"),
+            batch: Shape::new(BATCH_UNIT_LEN, options.batch_file_size),
+            changes: AtomicU64::new(0),
+        };
+        QueueTable {
+            places: Arc::new(places),
+            topics: RwLock::default(),
+            batch_topics: RwLock::default(),
+            dirty: Mutex::default(),
+        }
+    }
+
+    /// Loads every queue that has a directory. No file is mapped.
+    ///
+    /// # Errors
+    /// A file that does not fit the configuration, or the system's refusal.
+    pub fn load(options: &TableOptions) -> Result<QueueTable, StoreError> {
+        let table = QueueTable::empty(options);
+        let mut found = Vec::new();
+        find(&table.places.simple_dir, false, &mut found)?;
+        find(&table.places.batch_dir, true, &mut found)?;
+        let batch = found.iter().filter(|found| found.batch).map(|found| found.topic.to_string());
+        table.batch_topics.write().extend(batch.chain(configured_batch_topics(&options.root)));
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(1 + found.len() / 64);
+        // A queue at a time from a common list: queues differ much in length.
+        let load = || -> Result<(), StoreError> {
+            while let Some(Found { topic, id, batch }) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let queue = Queue::load(Arc::clone(topic), *id, Arc::clone(&table.places), *batch)?;
+                let mut topics = table.topics.write();
+                let known = topics.entry(Arc::clone(topic)).or_default().0.insert(*id, Arc::new(queue));
+                if known.is_some() {
+                    tracing::error!(topic = &**topic, id, "the queue has files of both kinds: one kind is left alone");
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(load)).collect();
+            let mut result = load();
+            for worker in workers {
+                result = result.and(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            result
+        })?;
+        Ok(table)
+    }
+
+    /// The queue when it exists.
+    pub fn get(&self, topic: &str, id: i32) -> Option<Arc<Queue>> {
+        self.topics.read().get(topic)?.0.get(&id).cloned()
+    }
+
+    /// The queue, made in memory when it does not exist.
+    pub fn get_or_create(&self, topic: &str, id: i32) -> Arc<Queue> {
+        if let Some(queue) = self.get(topic, id) {
+            return queue;
+        }
+        let mut topics = self.topics.write();
+        let topic = topics.get_key_value(topic).map_or_else(|| Arc::from(topic), |(topic, _)| Arc::clone(topic));
+        let queues = topics.entry(Arc::clone(&topic)).or_default();
+        Arc::clone(queues.0.entry(id).or_insert_with(|| {
+            let batch = self.batch_topics.read().contains(&*topic);
+            Arc::new(Queue::new(topic, id, Arc::clone(&self.places), batch))
+        }))
+    }
+
+    /// Says that the queues of a topic are to have batch units. Acts on queues that are made later: it must come before
+    /// the topic's first message.
+    pub fn declare_batch(&self, topic: &str) {
+        self.batch_topics.write().insert(topic.to_owned());
+    }
+
+    /// The queues of a topic, by id.
+    pub fn of_topic(&self, topic: &str) -> Vec<Arc<Queue>> {
+        self.topics.read().get(topic).map(|queues| queues.0.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// All queues.
+    pub fn all(&self) -> Vec<Arc<Queue>> {
+        self.topics.read().values().flat_map(|queues| queues.0.values().cloned()).collect()
+    }
+
+    /// The topics that have queues.
+    pub fn topics(&self) -> Vec<Arc<str>> {
+        self.topics.read().keys().cloned().collect()
+    }
+
+    /// Forgets a topic and removes its files. Handles that are still held say [`Queue::is_deleted`].
+    ///
+    /// # Errors
+    /// A file could not be removed; the topic is forgotten nevertheless, the other files are gone.
+    pub fn delete_topic(&self, topic: &str) -> Result<(), StoreError> {
+        self.batch_topics.write().remove(topic);
+        let Some(queues) = self.topics.write().remove(topic) else { return Ok(()) };
+        let mut result = Ok(());
+        for queue in queues.0.values() {
+            result = result.and(queue.delete());
+        }
+        for dir in [&self.places.simple_dir, &self.places.batch_dir] {
+            // Only when nothing is left in it.
+            let _ = fs::remove_dir(dir.join(topic));
+        }
+        result
+    }
+
+    /// A number that stands for the set of queues that have files; never 0. A store whose queues give another one than
+    /// it had when it was last open has lost some.
+    pub fn fingerprint(&self) -> u64 {
+        let (mut sum, mut count) = (0u64, 0u64);
+        for queue in self.all().iter().filter(|queue| queue.bytes() > 0) {
+            let name = queue.topic().bytes().chain([0]).chain(queue.id().to_le_bytes());
+            // FNV-1a; summed up, so that the order does not matter.
+            let hash =
+                name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+            sum = sum.wrapping_add(hash);
+            count += 1;
+        }
+        sum.rotate_left(17).wrapping_add(count) | 1
+    }
+
+    /// Grows with everything that may have changed [`QueueTable::fingerprint`].
+    pub fn changes(&self) -> u64 {
+        self.places.changes.load(Ordering::Acquire)
+    }
+
+    /// End in the log of the last record that has a unit anywhere; -1 without any. Also -1 when only batch topics have
+    /// queues: then `consumequeue/` was lost, and what its queues held is still to be found in the log.
+    pub fn max_phys(&self) -> i64 {
+        let all = self.all();
+        let (batch, simple): (Vec<_>, Vec<_>) = all.iter().partition(|queue| queue.is_batch());
+        let max = |queues: &[&Arc<Queue>]| queues.iter().map(|queue| queue.max_phys()).max().unwrap_or(-1);
+        match max(&simple) {
+            -1 => -1,
+            simple => simple.max(max(&batch)),
+        }
+    }
+
+    /// Cuts every queue at the new end of the log. In recovery, before there are readers and writers.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn truncate_dirty(&self, phys: u64) -> Result<(), StoreError> {
+        self.all().iter().try_for_each(|queue| queue.truncate_dirty(clamp(phys)))
+    }
+
+    /// Moves the lowest readable offsets to what a log that starts at `min_phys` still has.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn correct_min(&self, min_phys: u64) -> Result<(), StoreError> {
+        self.all().iter().try_for_each(|queue| queue.correct_min(clamp(min_phys)))
+    }
+
+    /// Deletes files that point before `min_phys` only, and corrects the lowest offsets. Returns how many files went.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn delete_expired(&self, min_phys: u64) -> Result<usize, StoreError> {
+        self.all().iter().try_fold(0, |gone, queue| Ok(gone + queue.delete_expired(clamp(min_phys))?))
+    }
+
+    /// Removes every queue: the log is empty.
+    ///
+    /// # Errors
+    /// A file could not be removed.
+    pub fn delete_all(&self) -> Result<(), StoreError> {
+        self.topics().iter().try_for_each(|topic| self.delete_topic(topic))
+    }
+
+    /// Notes that a queue has units to flush.
+    pub(crate) fn note_dirty(&self, queue: &Arc<Queue>) {
+        if queue.mark_dirty() {
+            self.dirty.lock().push(Arc::clone(queue));
+        }
+    }
+
+    /// Puts the units of queues on the device that have at least `least` bytes waiting; 0 for all.
+    ///
+    /// # Errors
+    /// The device failed: its queue is tried again next time.
+    pub fn flush(&self, least: usize) -> Result<(), StoreError> {
+        let dirty = std::mem::take(&mut *self.dirty.lock());
+        let mut result = Ok(());
+        for queue in dirty.into_iter().filter(|queue| !queue.is_deleted()) {
+            match queue.flush(least) {
+                Ok(false) => {}
+                Ok(true) => self.dirty.lock().push(queue),
+                // Deleted meanwhile: its files are gone.
+                Err(_) if queue.is_deleted() => {}
+                Err(error) => {
+                    self.note_dirty(&queue);
+                    result = Err(error);
+                }
+            }
+        }
+        result
+    }
+
+    /// Unmaps queue files that were not used since the last call; returns how many stay mapped.
+    pub fn unmap_idle(&self) -> usize {
+        self.all().iter().map(|queue| queue.unmap_idle()).sum()
+    }
+}
+
+/// Batch topics by the broker's own list, `config/topics.json`. When queue files are lost nothing else tells that an
+/// ordinary message belongs to one.
+fn configured_batch_topics(root: &Path) -> Vec<String> {
+    let Ok(Loaded::Text { text, .. }) = JsonFile::new(root.join("config/topics.json")).load() else {
+        return Vec::new();
+    };
+    let Ok(config) = serde_json::from_str::<serde_json::Value>(&text) else { return Vec::new() };
+    let topics = config.get("topicConfigTable").and_then(|topics| topics.as_object());
+    let is_batch = |topic: &serde_json::Value| {
+        topic.pointer("/attributes/queue.type").and_then(|kind| kind.as_str()) == Some("BatchCQ")
+    };
+    topics.into_iter().flatten().filter(|(_, topic)| is_batch(topic)).map(|(name, _)| name.clone()).collect()
+}
+
+fn clamp(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+/// Lists `DIR/TOPIC/ID`. What is not of this form is passed over, as Java does.
+fn find(dir: &Path, batch: bool, found: &mut Vec<Found>) -> Result<(), StoreError> {
+    for topic_dir in directories(dir)? {
+        let Some(topic) = topic_dir.file_name().and_then(|name| name.to_str()).map(Arc::<str>::from) else {
+            tracing::warn!(dir = %topic_dir.display(), "the name is no topic: passed over");
+            continue;
+        };
+        for queue_dir in directories(&topic_dir)? {
+            if let Some(id) = queue_dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()) {
+                found.push(Found { topic: Arc::clone(&topic), id, batch });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let io_error = |source| StoreError::Io { path: dir.to_owned(), source };
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io_error)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io_error)?.path();
+        if path.is_dir() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
