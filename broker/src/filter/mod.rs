@@ -1,0 +1,5 @@
+//! Which messages a subscription wants.
+
+pub mod tags;
+
+pub use tags::TagFilter;

@@ -1,0 +1,70 @@
+//! Messages in and out: sends, pulls, offsets, look-ups.
+
+mod consumer_send_back;
+mod earliest_store_time;
+mod max_offset;
+mod min_offset;
+mod pull_message;
+mod query_consumer_offset;
+mod query_message;
+mod search_offset;
+mod send_message;
+mod update_consumer_offset;
+mod view_message;
+
+use std::sync::Arc;
+
+use remoting::RequestCode;
+use remoting::server::Lane;
+
+use super::Row;
+use crate::wiring::Parts;
+
+/// The rows of the list.
+pub(super) fn list(parts: &Parts) -> Vec<Row> {
+    let (store, topics, groups, offsets) = (&parts.store, &parts.topics, &parts.groups, &parts.offsets);
+    let v2 = Arc::new(send_message::SendV2::new(parts.sender.clone()));
+    let pull = pull_message::Pull::new(parts.puller.clone(), false);
+    let lite_pull = pull_message::Pull::new(parts.puller.clone(), true);
+    let broker = &parts.config;
+    let update = update_consumer_offset::UpdateConsumerOffset::new(
+        broker.clone(),
+        groups.clone(),
+        topics.clone(),
+        offsets.clone(),
+    );
+    let send_back = consumer_send_back::SendBack::new(
+        broker.clone(),
+        groups.clone(),
+        topics.clone(),
+        store.clone(),
+        parts.sender.clone(),
+        parts.stats.clone(),
+    );
+    let query_offset = query_consumer_offset::QueryConsumerOffset::new(offsets.clone(), store.clone());
+    let query = query_message::QueryMessage::new(parts.store_config.clone(), store.clone());
+    vec![
+        (RequestCode::SEND_MESSAGE, Lane::Inline, Arc::new(send_message::Send::new(parts.sender.clone()))),
+        (RequestCode::SEND_MESSAGE_V2, Lane::Inline, v2.clone()),
+        (RequestCode::SEND_BATCH_MESSAGE, Lane::Inline, v2),
+        (RequestCode::PULL_MESSAGE, Lane::Inline, Arc::new(pull)),
+        (RequestCode::LITE_PULL_MESSAGE, Lane::Inline, Arc::new(lite_pull)),
+        (RequestCode::QUERY_MESSAGE, Lane::Blocking, Arc::new(query)),
+        (RequestCode::QUERY_CONSUMER_OFFSET, Lane::Inline, Arc::new(query_offset)),
+        (RequestCode::UPDATE_CONSUMER_OFFSET, Lane::Inline, Arc::new(update)),
+        (
+            RequestCode::SEARCH_OFFSET_BY_TIMESTAMP,
+            Lane::Blocking,
+            Arc::new(search_offset::SearchOffset::new(store.clone())),
+        ),
+        (RequestCode::GET_MAX_OFFSET, Lane::Inline, Arc::new(max_offset::MaxOffset::new(store.clone()))),
+        (RequestCode::GET_MIN_OFFSET, Lane::Inline, Arc::new(min_offset::MinOffset::new(store.clone()))),
+        (
+            RequestCode::GET_EARLIEST_MSG_STORETIME,
+            Lane::Blocking,
+            Arc::new(earliest_store_time::EarliestStoreTime::new(store.clone())),
+        ),
+        (RequestCode::VIEW_MESSAGE_BY_ID, Lane::Blocking, Arc::new(view_message::ViewMessage::new(store.clone()))),
+        (RequestCode::CONSUMER_SEND_MSG_BACK, Lane::Blocking, Arc::new(send_back)),
+    ]
+}

@@ -1,0 +1,104 @@
+//! The Prometheus exporter (`metricsExporterType=PROM`), with the names and labels of Java's.
+//!
+//! The hot path counts in [`Stats`](crate::stats::Stats) only; what is exported is read from there every few seconds.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use config::{BrokerConfig, MetricsExporterType};
+use metrics::{Label, counter, gauge};
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use crate::lifecycle::StartError;
+use crate::names;
+use crate::wiring::Parts;
+
+/// Starts the exporter's port when it is configured. Must run before the router is made, whose counters belong to it.
+/// One exporter a process: a second broker in the same process is exported through the first one's.
+///
+/// # Errors
+/// A host that is no address, or a port that cannot be listened on.
+pub fn install(config: &BrokerConfig) -> Result<(), StartError> {
+    if config.metrics_exporter_type != MetricsExporterType::Prometheus {
+        return Ok(());
+    }
+    let host = config.metrics_prom_exporter_host.trim();
+    let ip = match host {
+        "" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        host => host.parse().map_err(|_| StartError::Exporter(format!("metricsPromExporterHost={host}")))?,
+    };
+    let port = u16::try_from(config.metrics_prom_exporter_port)
+        .map_err(|_| StartError::Exporter(format!("metricsPromExporterPort={}", config.metrics_prom_exporter_port)))?;
+    let addr = SocketAddr::new(ip, port);
+    let exporter = PrometheusBuilder::new().with_http_listener(addr);
+    let (recorder, serve) = exporter.build().map_err(|error| StartError::Exporter(format!("{addr}: {error}")))?;
+    if metrics::set_global_recorder(recorder).is_err() {
+        tracing::warn!("metrics are exported by another broker of this process");
+        return Ok(());
+    }
+    tokio::spawn(async move {
+        if serve.await.is_err() {
+            tracing::error!(%addr, "the metrics exporter has stopped");
+        }
+    });
+    tracing::info!(%addr, "metrics are exported");
+    Ok(())
+}
+
+/// Reads the counters into the exporter.
+pub fn publish(parts: &Parts) {
+    let who = &parts.identity;
+    let node = [("cluster", who.cluster.clone()), ("node_type", "broker".to_owned()), ("node_id", who.name.clone())];
+    let labels = |more: &[(&'static str, &str)]| -> Vec<Label> {
+        let own = node.iter().map(|(name, value)| Label::new(*name, value.clone()));
+        own.chain(more.iter().map(|(name, value)| Label::new(*name, (*value).to_owned()))).collect()
+    };
+    for topic in parts.topics.snapshot() {
+        let (messages, bytes) = (topic.stats.put_messages.sum(), topic.stats.put_bytes.sum());
+        if messages == 0 {
+            continue;
+        }
+        let name = topic.topic_name.as_str();
+        let kind = topic.attributes.get("message.type").map_or("NORMAL", String::as_str).to_ascii_lowercase();
+        let system = text(parts.topics.system.contains(name));
+        let own = labels(&[("topic", name), ("message_type", &kind), ("is_system", system)]);
+        counter!("rocketmq_messages_in_total", own.clone()).absolute(messages);
+        counter!("rocketmq_throughput_in_total", own).absolute(bytes);
+    }
+    for (group, topic, reading) in parts.stats.readings() {
+        let retry = topic.starts_with(names::RETRY_PREFIX) || topic.starts_with(names::DLQ_PREFIX);
+        let system = names::is_system_group(&group) || parts.topics.system.contains(&topic);
+        let own = labels(&[
+            ("topic", &topic),
+            ("consumer_group", &group),
+            ("is_system", text(system)),
+            ("is_retry", text(retry)),
+        ]);
+        counter!("rocketmq_messages_out_total", own.clone()).absolute(reading.got_messages.sum());
+        counter!("rocketmq_throughput_out_total", own).absolute(reading.got_bytes.sum());
+    }
+    gauge!("rocketmq_broker_permission", labels(&[])).set(f64::from(parts.config.load().broker_permission));
+    gauge!("rocketmq_topic_number", labels(&[])).set(parts.topics.len() as f64);
+    gauge!("rocketmq_consumer_group_number", labels(&[])).set(parts.groups.names().len() as f64);
+    for (group, members) in parts.clients.consumers.counts() {
+        gauge!("rocketmq_consumer_connections", labels(&[("consumer_group", &group)])).set(members as f64);
+    }
+    let producers: usize = parts.clients.producers.all().values().map(Vec::len).sum();
+    gauge!("rocketmq_producer_connections", labels(&[])).set(producers as f64);
+    let log = parts.store.log_range();
+    let local = labels(&[("storage_type", "local"), ("storage_medium", "disk")]);
+    let behind = log.end.saturating_sub(parts.store.flushed().get());
+    gauge!("rocketmq_storage_flush_behind_bytes", local.clone()).set(behind as f64);
+    let undispatched = log.end.saturating_sub(parts.store.dispatched());
+    gauge!("rocketmq_storage_dispatch_behind_bytes", local.clone()).set(undispatched as f64);
+    gauge!("rocketmq_storage_size", local).set((log.end - log.start) as f64);
+}
+
+/// Whether [`publish`] has anybody to publish for.
+pub fn is_on(parts: &Arc<Parts>) -> bool {
+    parts.config.load().metrics_exporter_type == MetricsExporterType::Prometheus
+}
+
+fn text(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}

@@ -1,0 +1,325 @@
+//! Handing out messages: PULL_MESSAGE, LITE_PULL_MESSAGE, and the pulls that wait.
+//!
+//! A pull that finds nothing and may wait becomes a [`Waiter`] in the [`Lot`]. It is served on the thread that dispatches
+//! the message it waits for: the read and the write of the answer happen right there.
+
+mod answer;
+mod ask;
+mod plan;
+mod waiter;
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use config::{BrokerConfig, Live};
+use remoting::header::PullMessage;
+use remoting::server::{Cx, Outcome, ReplyTo};
+use remoting::{Reply, ResponseCode};
+use store::{Arrival, ReadRequest, ReadResult, ReadStatus, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::clients::Consumers;
+use crate::groups::Groups;
+use crate::names;
+use crate::offsets::Offsets;
+use crate::parking::Lot;
+use crate::stats::Stats;
+use crate::topics::TopicTable;
+use answer::{Page, Status};
+use ask::Ask;
+use plan::{Plan, Rejection};
+use waiter::{Waiter, queue_key};
+
+/// The most bytes of one answer; the store's own limits for one read are far below it.
+const MAX_PULL_BYTES: i32 = 128 * 1024 * 1024;
+
+/// What a [`Puller`] works with.
+pub struct PullerParts {
+    /// Broker keys.
+    pub config: Arc<Live<BrokerConfig>>,
+    /// Topics.
+    pub topics: Arc<TopicTable>,
+    /// Consumer groups.
+    pub groups: Arc<Groups>,
+    /// Consumer offsets.
+    pub offsets: Arc<Offsets>,
+    /// Connected consumers.
+    pub consumers: Arc<Consumers>,
+    /// The store.
+    pub store: Arc<Store>,
+    /// Counters.
+    pub stats: Arc<Stats>,
+}
+
+/// Serves pulls.
+pub struct Puller {
+    parts: PullerParts,
+    lot: Lot<Waiter>,
+}
+
+impl Puller {
+    /// A puller.
+    pub fn new(parts: PullerParts) -> Puller {
+        Puller { parts, lot: Lot::new() }
+    }
+
+    /// Handles a pull; `lite` for LITE_PULL_MESSAGE.
+    pub fn pull(&self, cx: &mut Cx<'_>, header: &PullMessage<'_>, lite: bool) -> Outcome {
+        let ask = Ask::of(header, lite);
+        let config = self.parts.config.load();
+        let plan = match self.plan(&config, cx.conn(), &ask, None) {
+            Ok(plan) => plan,
+            Err(Rejection { code, remark, header }) => return cx.write(code, Some(&remark), &header, &[]),
+        };
+        let mut read = Scratch::take();
+        let page = self.read(&config, &plan, &ask, ask.offset, &mut read);
+        self.commit(&ask, page.next, true);
+        if page.code == ResponseCode::SUCCESS {
+            return if read.suggest_slave { cold(&mut read, page) } else { write(cx, &read, &page) };
+        }
+        drop(read);
+        if page.code == ResponseCode::PULL_NOT_FOUND
+            && ask.suspends()
+            && ask.lite_topic.is_none()
+            && let Some(queue) = plan.queue
+        {
+            let wait = if config.long_polling_enable { ask.suspend_millis } else { config.short_polling_time_mills };
+            self.park(Waiter {
+                reply_to: cx.reply_to(),
+                queue,
+                group: plan.group,
+                filter: plan.filter,
+                offset: ask.offset,
+                checked: ask.offset,
+                sub_version: ask.sub_version,
+                deadline: deadline(wait),
+                max_messages: ask.max_messages,
+                sys_flag: ask.sys_flag,
+                lite,
+            });
+            return Outcome::Parked;
+        }
+        cx.write(page.code, Some(page.status.name()), &page, &[])
+    }
+
+    /// Serves the waiters of a queue that has new messages. Called by the store on its dispatching thread.
+    pub fn arrived(&self, arrival: &Arrival<'_>) {
+        for waiter in self.lot.take_ready(queue_key(arrival.queue), arrival.max_offset) {
+            self.resume(waiter);
+        }
+    }
+
+    /// Answers waiters whose time is up, until `stop`.
+    pub async fn expire(&self, stop: CancellationToken) {
+        self.lot.run(stop, |waiter| self.give_up(waiter)).await;
+    }
+
+    /// How many pulls wait.
+    pub fn waiting(&self) -> usize {
+        self.lot.len()
+    }
+
+    /// Parks a waiter, and serves it at once when its queue has moved in the meantime.
+    fn park(&self, waiter: Waiter) {
+        if let Some(back) = self.park_unless_moved(waiter) {
+            self.resume(back);
+        }
+    }
+
+    fn park_unless_moved(&self, waiter: Waiter) -> Option<Waiter> {
+        let (queue, checked, deadline) = (Arc::clone(&waiter.queue), waiter.checked, waiter.deadline);
+        let ticket = self.lot.park(waiter, deadline);
+        if queue.max_offset() <= checked {
+            return None;
+        }
+        self.lot.take(ticket)
+    }
+
+    /// Looks at what has come since the waiter looked last: answers when something matches, else parks it again.
+    fn resume(&self, mut waiter: Waiter) {
+        loop {
+            if !waiter.reply_to.conn().is_open() {
+                return;
+            }
+            let config = self.parts.config.load();
+            let plan = match self.plan(&config, waiter.reply_to.conn(), &waiter.ask(), Some(&waiter)) {
+                Ok(plan) => plan,
+                Err(rejection) => return send_rejection(waiter.reply_to, &rejection),
+            };
+            let mut from = waiter.checked;
+            loop {
+                let mut read = Scratch::take();
+                let page = self.read(&config, &plan, &waiter.ask(), from, &mut read);
+                let moved = page.next > from;
+                let passed_over = page.code == ResponseCode::PULL_RETRY_IMMEDIATELY && moved;
+                if page.code != ResponseCode::PULL_NOT_FOUND && !passed_over {
+                    self.commit(&waiter.ask(), page.next, false);
+                    return send(waiter.reply_to, &read, &page);
+                }
+                from = from.max(page.next);
+                if !passed_over || from >= page.max {
+                    break;
+                }
+            }
+            waiter.checked = from;
+            match self.park_unless_moved(waiter) {
+                Some(back) => waiter = back,
+                None => return,
+            }
+        }
+    }
+
+    /// Answers a waiter whose time is up with what a pull without waiting would get.
+    fn give_up(&self, waiter: Waiter) {
+        let config = self.parts.config.load();
+        let plan = match self.plan(&config, waiter.reply_to.conn(), &waiter.ask(), Some(&waiter)) {
+            Ok(plan) => plan,
+            Err(rejection) => return send_rejection(waiter.reply_to, &rejection),
+        };
+        let mut read = Scratch::take();
+        let page = self.read(&config, &plan, &waiter.ask(), waiter.offset, &mut read);
+        self.commit(&waiter.ask(), page.next, false);
+        send(waiter.reply_to, &read, &page);
+    }
+
+    /// Reads from an offset and says what the answer is.
+    fn read(&self, config: &BrokerConfig, plan: &Plan, ask: &Ask<'_>, from: i64, read: &mut ReadResult) -> Page {
+        let mut page = Page {
+            status: Status::NoMatchedLogicQueue,
+            code: ResponseCode::PULL_NOT_FOUND,
+            next: 0,
+            min: 0,
+            max: 0,
+            suggest: 0,
+            topic_sys_flag: plan.topic.topic_sys_flag,
+            group_sys_flag: plan.group.group_sys_flag,
+        };
+        let reset = self.parts.offsets.take_reset(ask.group, ask.topic, ask.queue_id);
+        if let Some(offset) = reset.filter(|_| config.use_server_side_reset_offset) {
+            page.status = Status::OffsetReset;
+            page.next = offset;
+            if let Some(queue) = &plan.queue {
+                (page.min, page.max) = (queue.min_offset(), queue.max_offset());
+            }
+        } else if let Some(queue) = &plan.queue {
+            let request = ReadRequest { offset: from, max_messages: ask.max_messages, max_bytes: MAX_PULL_BYTES };
+            let start = Instant::now();
+            self.parts.store.read(queue, &request, &plan.filter, read);
+            self.parts.stats.get_times.record(start.elapsed(), 1);
+            page.status = Status::of(read.status);
+            (page.next, page.min, page.max) = (read.next_offset, read.min_offset, read.max_offset);
+        }
+        page.code = page.status.code(ask.offset);
+        if config.slave_read_enable {
+            let slow = read.suggest_slave;
+            page.suggest = if slow { plan.group.which_broker_when_consume_slowly } else { plan.group.broker_id };
+        }
+        self.count(&page, ask, read);
+        page
+    }
+
+    fn count(&self, page: &Page, ask: &Ask<'_>, read: &ReadResult) {
+        if page.code != ResponseCode::SUCCESS {
+            return self.parts.stats.missed();
+        }
+        let reading = self.parts.stats.reading(ask.group, ask.topic);
+        let user = !names::is_system_group(ask.group) && !self.parts.topics.system.contains(ask.topic);
+        self.parts.stats.got(&reading, read.records.len() as u64, read.bytes as u64, user);
+    }
+
+    /// Notes how far the group has pulled, and what it says it has consumed (`first`: not when a waiter is served).
+    fn commit(&self, ask: &Ask<'_>, next: i64, first: bool) {
+        self.parts.offsets.commit_pull(ask.group, ask.topic, ask.queue_id, next);
+        if first && ask.commits() {
+            self.parts.offsets.commit(ask.group, ask.topic, ask.queue_id, ask.commit_offset);
+        }
+    }
+}
+
+/// The thread's [`ReadResult`], given back when it goes: reads of a thread share its memory.
+struct Scratch(ReadResult);
+
+impl Scratch {
+    fn take() -> Scratch {
+        Scratch(READ.replace(EMPTY))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The records keep files mapped.
+        self.0.records.clear();
+        READ.replace(std::mem::replace(&mut self.0, EMPTY));
+    }
+}
+
+impl Deref for Scratch {
+    type Target = ReadResult;
+    fn deref(&self) -> &ReadResult {
+        &self.0
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut ReadResult {
+        &mut self.0
+    }
+}
+
+const EMPTY: ReadResult = ReadResult {
+    status: ReadStatus::NoMessageInQueue,
+    next_offset: 0,
+    min_offset: 0,
+    max_offset: 0,
+    records: Vec::new(),
+    bytes: 0,
+    suggest_slave: false,
+};
+
+thread_local! {
+    static READ: RefCell<ReadResult> = const { RefCell::new(EMPTY) };
+}
+
+fn write(cx: &mut Cx<'_>, read: &ReadResult, page: &Page) -> Outcome {
+    cx.write_with(page.code, Some(page.status.name()), page, |out| append(read, out))
+}
+
+fn send(reply_to: ReplyTo, read: &ReadResult, page: &Page) {
+    reply_to.send_with(page.code, Some(page.status.name()), page, |out| append(read, out));
+}
+
+fn append(read: &ReadResult, out: &mut Vec<u8>) {
+    out.reserve(read.bytes);
+    for record in &read.records {
+        out.extend_from_slice(record);
+    }
+}
+
+fn send_rejection(reply_to: ReplyTo, rejection: &Rejection) {
+    reply_to.send_with(rejection.code, Some(&rejection.remark), &rejection.header, |_| {});
+}
+
+/// Messages that lie so far back that they must be read from the disk: copied where waiting for it hurts nobody.
+fn cold(read: &mut ReadResult, page: Page) -> Outcome {
+    let mut cold = std::mem::replace(read, EMPTY);
+    Outcome::Later(Box::pin(async move {
+        let body = tokio::task::spawn_blocking(move || {
+            let mut body = Vec::new();
+            append(&cold, &mut body);
+            cold.records.clear();
+            body
+        });
+        match body.await {
+            Ok(body) => Reply::code(page.code).remark(page.status.name()).header(&page).body(body),
+            Err(error) => Reply::error(ResponseCode::SYSTEM_ERROR, error.to_string()),
+        }
+    }))
+}
+
+/// The deadline of a wait in milliseconds. A wait of years is as good as one without an end.
+fn deadline(millis: i64) -> Instant {
+    const YEAR: u64 = 365 * 24 * 3600 * 1000;
+    Instant::now() + Duration::from_millis(u64::try_from(millis).unwrap_or(0).min(YEAR))
+}

@@ -1,0 +1,6 @@
+//! What the broker sends to clients on its own account: one file a request code.
+
+pub mod consume_directly;
+pub mod ids_changed;
+pub mod pass;
+pub mod running_info;

@@ -1,0 +1,394 @@
+//! Taking messages: the checks, the properties, the append, the answer.
+//!
+//! One request runs to its end on the task of its connection: the message is in the log, in the order in which the
+//! requests came, when [`Sender::send`] returns. Only the answer may come later (`SYNC_FLUSH`).
+//!
+//! In the steady state nothing is allocated: the topic and its queue are kept per thread ([`targets`]), the properties
+//! are rewritten in a buffer of the thread, and body and properties are copied once, into the log.
+
+mod answer;
+mod batch;
+mod delay;
+mod incoming;
+pub mod properties;
+mod put;
+mod refusal;
+mod retry;
+mod targets;
+mod unique_id;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use config::{BrokerConfig, FlushDiskType, Live, MessageStoreConfig};
+use remoting::server::{Cx, Outcome};
+use remoting::{Reply, ResponseCode};
+use store::Store;
+use store::record::{MessageId, sys_flag};
+
+pub use incoming::Incoming;
+pub use put::{Message, Put};
+pub use refusal::{FAQ, Refusal};
+pub(crate) use retry::{DLQ_QUEUES, MAX_RECONSUME_VERSION};
+pub use unique_id::UniqueIds;
+
+use crate::clients::QueueLocks;
+use crate::groups::Groups;
+use crate::identity::Identity;
+use crate::names;
+use crate::schedule::DelayLevels;
+use crate::stats::{Stats, now_millis};
+use crate::topics::{PERM_WRITE, TopicTable, perm_text};
+use answer::{IdText, Region, Stored};
+use properties::{Known, Properties};
+use targets::Targets;
+
+/// Properties that the broker sets itself, whatever the producer sent.
+const OWN: &[Known] = &[Known::Region, Known::TraceOn, Known::Cluster, Known::PopCheckPoint];
+
+/// What a [`Sender`] works with.
+pub struct SenderParts {
+    /// Broker keys.
+    pub config: Arc<Live<BrokerConfig>>,
+    /// Store keys.
+    pub store_config: Arc<Live<MessageStoreConfig>>,
+    /// Topics.
+    pub topics: Arc<TopicTable>,
+    /// Consumer groups.
+    pub groups: Arc<Groups>,
+    /// Queues that ordered consumers hold.
+    pub locks: Arc<QueueLocks>,
+    /// The store.
+    pub store: Arc<Store>,
+    /// Counters.
+    pub stats: Arc<Stats>,
+    /// Names and addresses of the broker.
+    pub identity: Arc<Identity>,
+    /// The delay levels.
+    pub levels: Arc<DelayLevels>,
+}
+
+/// Takes messages from producers and puts them into the store.
+pub struct Sender {
+    parts: SenderParts,
+    ids: UniqueIds,
+    /// The broker's own properties in the stored form: without and with traces.
+    own: [Vec<u8>; 2],
+    /// Tells the brokers of a process apart in what threads keep.
+    owner: u64,
+}
+
+/// What a thread keeps from message to message.
+#[derive(Default)]
+struct Local {
+    targets: Targets,
+    properties: Properties,
+    id: Vec<u8>,
+    ids: String,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Local> = RefCell::default();
+}
+
+impl Sender {
+    /// A sender.
+    pub fn new(parts: SenderParts) -> Sender {
+        static OWNERS: AtomicU64 = AtomicU64::new(0);
+        let own = [false, true].map(|trace_on| {
+            let mut own = Properties::default();
+            own.append(Known::Region, parts.identity.region.as_bytes());
+            own.append(Known::TraceOn, if trace_on { b"true" } else { b"false" });
+            own.append(Known::Cluster, parts.identity.cluster.as_bytes());
+            own.as_bytes().to_vec()
+        });
+        Sender {
+            ids: UniqueIds::new(parts.identity.store_host.ip()),
+            own,
+            owner: OWNERS.fetch_add(1, Ordering::Relaxed),
+            parts,
+        }
+    }
+
+    /// Handles a send of either kind.
+    pub fn send(&self, cx: &mut Cx<'_>, incoming: &Incoming<'_>) -> Outcome {
+        let config = self.parts.config.load();
+        let outcome = LOCAL.with_borrow_mut(|local| self.take(cx, &config, local, incoming));
+        outcome.unwrap_or_else(|refusal| {
+            self.parts.stats.put_failures.add(1);
+            cx.write(refusal.code, Some(&refusal.remark), &self.region(&config), &[])
+        })
+    }
+
+    fn take(
+        &self,
+        cx: &mut Cx<'_>,
+        config: &BrokerConfig,
+        local: &mut Local,
+        incoming: &Incoming<'_>,
+    ) -> Result<Outcome, Refusal> {
+        if cx.body().is_empty() {
+            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message has no body"));
+        }
+        let start = config.start_accept_send_request_time_stamp;
+        if start > 0 && now_millis() < start {
+            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, format!("broker unable to service, until {start}")));
+        }
+        let at = self.target(&mut local.targets, config, cx, incoming)?;
+        let topic = &local.targets.get(at).topic;
+        if config.broker_permission & PERM_WRITE == 0 && topic.order {
+            return Err(sending_forbidden(config));
+        }
+        if incoming.queue_id >= topic.write_queue_nums.max(topic.read_queue_nums) {
+            return Err(illegal_queue(incoming.queue_id, topic, cx));
+        }
+        let queue_id = match incoming.queue_id {
+            id if id >= 0 => id,
+            _ => random_queue(topic.write_queue_nums)?,
+        };
+        if incoming.batch {
+            return self.take_batch(cx, config, local, at, incoming, queue_id);
+        }
+        self.take_one(cx, config, local, at, incoming, queue_id)
+    }
+
+    fn take_one(
+        &self,
+        cx: &mut Cx<'_>,
+        config: &BrokerConfig,
+        local: &mut Local,
+        at: usize,
+        incoming: &Incoming<'_>,
+        queue_id: i32,
+    ) -> Result<Outcome, Refusal> {
+        let Local { targets, properties, id, .. } = local;
+        let target = targets.get(at);
+        properties.fill(OWN, |out| {
+            if let Some(text) = incoming.properties {
+                text.write_to(out);
+            }
+        });
+        let dead_letter = if incoming.topic.starts_with(names::RETRY_PREFIX) {
+            self.dead_letter_of(incoming, cx.request().version, properties)?
+        } else {
+            None
+        };
+        if properties.get(Known::UniqueKey).is_none() {
+            id.clear();
+            self.ids.write(now_millis(), id);
+            properties.append(Known::UniqueKey, id);
+        }
+        if let Some(lite) = properties.text(Known::LiteTopic) {
+            let queue = format!("{}${}${lite}", names::LMQ_PREFIX, incoming.topic);
+            properties.put(Known::InnerMultiDispatch, queue.as_bytes());
+        }
+        let queue_id = by_priority(properties, queue_id, target.topic.write_queue_nums);
+        if target.compacted && properties.text(Known::Keys).is_none_or(|keys| keys.trim().is_empty()) {
+            return Err(Refusal::new(ResponseCode::MESSAGE_ILLEGAL, "Required message key is missing"));
+        }
+        if target.batch_queues {
+            return Err(batch_queues_refused(&incoming.topic));
+        }
+        properties.append_encoded(&self.own[usize::from(config.trace_on)]);
+        self.refuse_transaction(config, incoming, properties)?;
+        let waits = properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait);
+        let message = Message {
+            flag: incoming.flag,
+            sys_flag: incoming.sys_flag,
+            born_timestamp: incoming.born_timestamp,
+            born_host: cx.conn().peer(),
+            reconsume_times: incoming.reconsume_times,
+            body: cx.body(),
+        };
+        let put = match &dead_letter {
+            Some((topic, dead_queue)) => self.put(topic, *dead_queue, &message, properties)?,
+            None => self.put_to(target, &incoming.topic, queue_id, &message, properties)?,
+        };
+        let message_id = IdText::of(self.message_id(put.appended.phys_offset));
+        let stored = Stored {
+            region: self.region(config),
+            message_id: message_id.as_str(),
+            queue_id,
+            queue_offset: put.appended.queue_offset,
+            transaction_id: properties.text(Known::UniqueKey),
+        };
+        Ok(self.answer(cx, waits, put.appended.end, &stored))
+    }
+
+    /// Answers at once, or when the message is on disk.
+    fn answer(&self, cx: &mut Cx<'_>, waits: bool, end: u64, stored: &Stored<'_>) -> Outcome {
+        let store_config = self.parts.store_config.load();
+        if !waits || store_config.flush_disk_type != FlushDiskType::Sync {
+            return cx.write(ResponseCode::SUCCESS, None, stored, &[]);
+        }
+        self.parts.store.request_flush();
+        if cx.request().is_oneway() {
+            return Outcome::Done;
+        }
+        let limit = millis(i64::from(store_config.sync_flush_timeout));
+        let reply = Reply::ok().header(stored);
+        let store = Arc::clone(&self.parts.store);
+        Outcome::Later(Box::pin(async move {
+            match tokio::time::timeout(limit, store.flushed().reached(end)).await {
+                Ok(()) => reply,
+                Err(_) => Reply { code: ResponseCode::FLUSH_DISK_TIMEOUT.0, ..reply },
+            }
+        }))
+    }
+
+    /// The topic, made when it does not exist and may be made.
+    fn target(
+        &self,
+        targets: &mut Targets,
+        config: &BrokerConfig,
+        cx: &Cx<'_>,
+        incoming: &Incoming<'_>,
+    ) -> Result<usize, Refusal> {
+        let topics = &self.parts.topics;
+        let name = incoming.topic.as_ref();
+        let generation = topics.generation();
+        if let Some(at) = targets.find(self.owner, generation, name) {
+            return Ok(at);
+        }
+        if config.broker_permission & PERM_WRITE == 0 && topics.is_ordered(name) {
+            return Err(sending_forbidden(config));
+        }
+        names::check_topic(name).map_err(|error| Refusal::new(ResponseCode::INVALID_PARAMETER, error.to_string()))?;
+        if names::is_send_forbidden(name) {
+            let remark = format!("Sending message to topic[{name}] is forbidden.");
+            return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
+        }
+        let topic = match topics.get(name) {
+            Some(topic) => topic,
+            None => self.create_topic(cx, incoming)?,
+        };
+        Ok(targets.add(topic, name, &topics.system, self.owner, generation))
+    }
+
+    fn create_topic(&self, cx: &Cx<'_>, incoming: &Incoming<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
+        let name = incoming.topic.as_ref();
+        let retry = name.starts_with(names::RETRY_PREFIX);
+        let unit_flag = match (incoming.unit_mode, retry) {
+            (false, _) => 0,
+            (true, false) => remoting::body::topic::FLAG_UNIT,
+            (true, true) => remoting::body::topic::FLAG_UNIT_SUB,
+        };
+        let wanted = incoming.default_topic_queue_nums;
+        match self.parts.topics.create_for_send(name, &incoming.default_topic, wanted, unit_flag, &cx.conn().peer()) {
+            Ok(topic) => Ok(topic),
+            Err(_) if retry => {
+                let perm = crate::topics::PERM_READ | PERM_WRITE;
+                Ok(self.parts.topics.create_for_send_back(name, 1, perm, false, unit_flag))
+            }
+            Err(_) => Err(Refusal::new(
+                ResponseCode::TOPIC_NOT_EXIST,
+                format!("topic[{name}] not exist, apply first please!{FAQ}"),
+            )),
+        }
+    }
+
+    /// First halves of transactions need a service that finishes them.
+    fn refuse_transaction(
+        &self,
+        config: &BrokerConfig,
+        incoming: &Incoming<'_>,
+        properties: &Properties,
+    ) -> Result<(), Refusal> {
+        if !properties.is_true(Known::TransactionPrepared) {
+            return Ok(());
+        }
+        // Old clients send retries of transactional messages with the property still set.
+        if incoming.reconsume_times > 0 && delay::level_of(properties)? > 0 {
+            return Ok(());
+        }
+        let why = if config.reject_transaction_message { "is forbidden" } else { "is not supported yet" };
+        let remark = format!("the broker[{}] sending transaction message {why}", config.broker_ip1);
+        Err(Refusal::new(ResponseCode::NO_PERMISSION, remark))
+    }
+
+    fn region<'s>(&'s self, config: &BrokerConfig) -> Region<'s> {
+        Region { region: &self.parts.identity.region, trace_on: config.trace_on }
+    }
+
+    fn message_id(&self, phys_offset: u64) -> MessageId {
+        MessageId { host: self.parts.identity.store_host, phys_offset }
+    }
+}
+
+/// The queue of a message with a priority, when nothing else decides about its order or its time; of others the property
+/// goes.
+fn by_priority(properties: &mut Properties, queue_id: i32, write_queues: i32) -> i32 {
+    let Some(priority) = properties.text(Known::Priority).and_then(|text| text.parse::<i32>().ok()) else {
+        return queue_id;
+    };
+    if priority < 0 {
+        return queue_id;
+    }
+    const OTHERS: [Known; 5] =
+        [Known::Delay, Known::TimerDeliverMs, Known::TimerDelaySec, Known::TimerDelayMs, Known::ShardingKey];
+    let other = OTHERS.iter().any(|known| properties.get(*known).is_some());
+    if other || properties.is_true(Known::TransactionPrepared) {
+        properties.remove(Known::Priority);
+        return queue_id;
+    }
+    priority.min(write_queues - 1)
+}
+
+/// Any of the topic's queues.
+pub(crate) fn random_queue(queues: i32) -> Result<i32, Refusal> {
+    thread_local! {
+        static STATE: std::cell::Cell<u64> = std::cell::Cell::new(now_millis() as u64 | 1);
+    }
+    if queues <= 0 {
+        return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "java.lang.ArithmeticException: / by zero"));
+    }
+    // xorshift64*: spreads, and nobody needs more.
+    let random = STATE.with(|state| {
+        let mut x = state.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        state.set(x);
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33
+    });
+    Ok((random % queues as u64) as i32)
+}
+
+fn sending_forbidden(config: &BrokerConfig) -> Refusal {
+    let remark = format!("the broker[{}] sending message is forbidden", config.broker_ip1);
+    Refusal::new(ResponseCode::NO_PERMISSION, remark)
+}
+
+fn batch_queues_refused(topic: &str) -> Refusal {
+    let remark = format!("topic[{topic}] has batch consume queues, which this broker does not write yet");
+    Refusal::new(ResponseCode::NO_PERMISSION, remark)
+}
+
+fn illegal_queue(queue_id: i32, topic: &crate::topics::Topic, cx: &Cx<'_>) -> Refusal {
+    let attributes: Vec<String> = topic.attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let remark = format!(
+        "request queueId[{queue_id}] is illegal, TopicConfig [topicName={}, readQueueNums={}, writeQueueNums={}, perm={}, \
+         topicFilterType={}, topicSysFlag={}, order={}, attributes={{{}}}] Producer: {}",
+        topic.topic_name,
+        topic.read_queue_nums,
+        topic.write_queue_nums,
+        perm_text(topic.perm),
+        topic.topic_filter_type.name(),
+        topic.topic_sys_flag,
+        topic.order,
+        attributes.join(", "),
+        cx.conn().client(),
+    );
+    Refusal::new(ResponseCode::INVALID_PARAMETER, remark)
+}
+
+/// Milliseconds of a configuration key; negative counts as none.
+fn millis(value: i64) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(value).unwrap_or(0))
+}
+
+/// Whether a message is neither prepared nor rolled back: only such messages are delayed.
+fn may_be_delayed(flags: i32) -> bool {
+    matches!(flags & sys_flag::TRANSACTION, 0 | sys_flag::TRANSACTION_COMMIT)
+}

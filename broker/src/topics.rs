@@ -1,0 +1,518 @@
+//! The topics of this broker and their settings: `config/topics.json`.
+//!
+//! Readers take a shared lock for the time of one hash lookup and keep the [`Topic`] afterwards; a changed topic is a
+//! new [`Topic`] with the same statistics. Invariant: when a change returns, it is on disk (a message is never
+//! acknowledged for a topic that a crash would forget), and concurrent changes share one write of the file.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use config::{BrokerConfig, Live, MessageStoreConfig};
+use parking_lot::{Mutex, RwLock};
+use remoting::body::fastjson;
+use remoting::body::topic::{DataVersion, TopicConfig, TopicConfigTable};
+use store::StoreError;
+use thiserror::Error;
+
+use crate::attributes::{self, AttributeError};
+use crate::config_file::{ConfigFile, encode, off_worker};
+use crate::names::{self, SystemTopics};
+use crate::stats::TopicStats;
+
+pub use remoting::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE};
+
+/// Queues of [`names::SCHEDULE_TOPIC`], one a delay level.
+pub const SCHEDULE_QUEUES: i32 = 18;
+
+/// A permission value in the form of logs and remarks: `RWX` with `-` for what is missing.
+pub fn perm_text(perm: i32) -> String {
+    let letter = |bit: i32, letter: char| if perm & bit != 0 { letter } else { '-' };
+    [letter(PERM_READ, 'R'), letter(PERM_WRITE, 'W'), letter(PERM_INHERIT, 'X')].into_iter().collect()
+}
+
+/// A topic: its settings at one moment, and its counters.
+#[derive(Debug)]
+pub struct Topic {
+    config: TopicConfig,
+    /// Counters; they survive changes of the settings.
+    pub stats: Arc<TopicStats>,
+}
+
+impl Topic {
+    /// The settings.
+    pub fn config(&self) -> &TopicConfig {
+        &self.config
+    }
+}
+
+impl Deref for Topic {
+    type Target = TopicConfig;
+    fn deref(&self) -> &TopicConfig {
+        &self.config
+    }
+}
+
+/// Why a topic is not made on the fly.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CreateError {
+    /// The topic to inherit from does not exist.
+    #[error("the default topic[{0}] does not exist")]
+    NoDefault(String),
+    /// The topic to inherit from does not allow it.
+    #[error("the default topic[{topic}] has perm {perm}, which new topics cannot inherit")]
+    NotInheritable {
+        /// The default topic.
+        topic: String,
+        /// Its permission.
+        perm: String,
+    },
+}
+
+/// Called after topics were made or changed, with the topics: tells the name servers.
+pub type Listener = dyn Fn(&[Arc<Topic>]) + Send + Sync;
+
+/// All topics of the broker.
+pub struct TopicTable {
+    config: Arc<Live<BrokerConfig>>,
+    /// Topics that the broker keeps for itself.
+    pub system: Arc<SystemTopics>,
+    topics: RwLock<Topics>,
+    file: ConfigFile,
+    /// The last change ([`Topics::changes`]) that is on disk.
+    saved: Mutex<u64>,
+    changes: AtomicU64,
+    listener: OnceLock<Box<Listener>>,
+}
+
+struct Topics {
+    by_name: HashMap<String, Arc<Topic>>,
+    version: DataVersion,
+}
+
+impl TopicTable {
+    /// Makes the topics that every broker has, and loads the others from `dir` (`config/` of the store).
+    ///
+    /// # Errors
+    /// The file and its backup are damaged.
+    pub fn load(
+        dir: &Path,
+        config: Arc<Live<BrokerConfig>>,
+        store: &MessageStoreConfig,
+    ) -> Result<TopicTable, StoreError> {
+        let file = ConfigFile::new(dir.join("topics.json"));
+        let shape = file
+            .load(|bytes| fastjson::from_slice::<TopicConfigTable>(bytes).map_err(|error| error.to_string()))?
+            .unwrap_or_else(|| TopicConfigTable { data_version: DataVersion::new(), ..TopicConfigTable::default() });
+        let system = Arc::new(SystemTopics::default());
+        let mut by_name = HashMap::new();
+        for topic in standing(&config.load(), store) {
+            system.add(&topic.topic_name);
+            insert(&mut by_name, topic);
+        }
+        for (name, mut topic) in shape.topic_config_table {
+            topic.topic_name = name;
+            insert(&mut by_name, topic);
+        }
+        Ok(TopicTable {
+            config,
+            system,
+            topics: RwLock::new(Topics { by_name, version: shape.data_version }),
+            file,
+            saved: Mutex::new(0),
+            changes: AtomicU64::new(0),
+            listener: OnceLock::new(),
+        })
+    }
+
+    /// Sets who is told of changes; the first call counts.
+    pub fn set_listener(&self, listener: Box<Listener>) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// The topic.
+    pub fn get(&self, name: &str) -> Option<Arc<Topic>> {
+        self.topics.read().by_name.get(name).cloned()
+    }
+
+    /// Whether the topic exists.
+    pub fn contains(&self, name: &str) -> bool {
+        self.topics.read().by_name.contains_key(name)
+    }
+
+    /// Whether the topic exists and is an ordered one.
+    pub fn is_ordered(&self, name: &str) -> bool {
+        self.topics.read().by_name.get(name).is_some_and(|topic| topic.order)
+    }
+
+    /// All topics, sorted by name.
+    pub fn snapshot(&self) -> Vec<Arc<Topic>> {
+        self.snapshot_with_version().0
+    }
+
+    /// All topics, sorted by name, and the version that they belong to.
+    pub fn snapshot_with_version(&self) -> (Vec<Arc<Topic>>, DataVersion) {
+        let topics = self.topics.read();
+        let mut all: Vec<_> = topics.by_name.values().cloned().collect();
+        let version = topics.version;
+        drop(topics);
+        all.sort_by(|a, b| a.topic_name.cmp(&b.topic_name));
+        (all, version)
+    }
+
+    /// How many topics there are.
+    pub fn len(&self) -> usize {
+        self.topics.read().by_name.len()
+    }
+
+    /// Whether there are none; never, as system topics always exist.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counts the changes of the table: what was found in it is true as long as this has not moved.
+    pub fn generation(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// The version of the table; it moves with every change.
+    pub fn data_version(&self) -> DataVersion {
+        self.topics.read().version
+    }
+
+    /// The topic, made from `default_topic` when it does not exist: its permissions without the right to be inherited,
+    /// and as many queues as the client asks for, at most those of the default topic.
+    ///
+    /// # Errors
+    /// Nothing to inherit from, or automatic creation is off.
+    pub fn create_for_send(
+        &self,
+        name: &str,
+        default_topic: &str,
+        client_queue_nums: i32,
+        sys_flag: i32,
+        remote: &dyn std::fmt::Display,
+    ) -> Result<Arc<Topic>, CreateError> {
+        let created = {
+            let mut topics = self.topics.write();
+            if let Some(topic) = topics.by_name.get(name) {
+                return Ok(topic.clone());
+            }
+            let Some(default) = topics.by_name.get(default_topic) else {
+                tracing::warn!(topic = name, default_topic, %remote, "cannot make the topic: no default topic");
+                return Err(CreateError::NoDefault(default_topic.to_owned()));
+            };
+            let off = default_topic == names::AUTO_CREATE_TOPIC && !self.config.load().auto_create_topic_enable;
+            if off || default.perm & PERM_INHERIT == 0 {
+                let perm = if off { PERM_READ | PERM_WRITE } else { default.perm };
+                tracing::warn!(topic = name, default_topic, perm, %remote, "cannot make the topic: not inheritable");
+                return Err(CreateError::NotInheritable { topic: default_topic.to_owned(), perm: perm_text(perm) });
+            }
+            let queues = client_queue_nums.min(default.write_queue_nums).max(0);
+            let mut topic = TopicConfig::new(name, queues, default.perm & !PERM_INHERIT);
+            topic.topic_sys_flag = sys_flag;
+            topic.topic_filter_type = default.topic_filter_type;
+            self.put(&mut topics, topic)
+        };
+        tracing::info!(topic = name, default_topic, queues = created.write_queue_nums, %remote, "made a topic");
+        self.changed(std::slice::from_ref(&created));
+        Ok(created)
+    }
+
+    /// The topic, made with these settings when it does not exist: retry and dead letter topics. Of an existing one only
+    /// the order is adjusted.
+    pub fn create_for_send_back(&self, name: &str, queues: i32, perm: i32, order: bool, sys_flag: i32) -> Arc<Topic> {
+        if let Some(topic) = self.get(name)
+            && topic.order == order
+        {
+            return topic;
+        }
+        let changed = {
+            let mut topics = self.topics.write();
+            let mut topic = match topics.by_name.get(name) {
+                Some(topic) if topic.order == order => return topic.clone(),
+                Some(topic) => topic.config.clone(),
+                None => {
+                    let mut topic = TopicConfig::new(name, queues, perm);
+                    topic.topic_sys_flag = sys_flag;
+                    topic
+                }
+            };
+            topic.order = order;
+            self.put(&mut topics, topic)
+        };
+        tracing::info!(topic = name, queues = changed.write_queue_nums, order, "made or adjusted a topic");
+        self.changed(std::slice::from_ref(&changed));
+        changed
+    }
+
+    /// The topic, made as given when it does not exist (an existing one stays as it is).
+    pub fn create_if_absent(&self, topic: TopicConfig) -> Arc<Topic> {
+        let created = {
+            let mut topics = self.topics.write();
+            if let Some(topic) = topics.by_name.get(&topic.topic_name) {
+                return topic.clone();
+            }
+            self.put(&mut topics, topic)
+        };
+        self.changed(std::slice::from_ref(&created));
+        created
+    }
+
+    /// Makes or replaces topics as an administrator asks. Attributes of a request carry a sign, see
+    /// [`attributes::alter`]. The name servers are told by the caller, who waits for them.
+    ///
+    /// # Errors
+    /// An attribute that cannot be altered so; nothing is changed then.
+    pub fn update(&self, requested: Vec<TopicConfig>) -> Result<Vec<Arc<Topic>>, AttributeError> {
+        let changed = {
+            let mut topics = self.topics.write();
+            let mut ready = Vec::with_capacity(requested.len());
+            for mut topic in requested {
+                let current = topics.by_name.get(&topic.topic_name).map(|topic| topic.attributes.clone());
+                let request = std::mem::take(&mut topic.attributes);
+                if request.contains_key("+reserve.time") || request.contains_key("reserve.time") {
+                    return Err(AttributeError::new("Update topic reserveTime not supported"));
+                }
+                topic.attributes = attributes::alter(attributes::TOPIC, current.as_ref(), &request)?;
+                ready.push(topic);
+            }
+            ready.into_iter().map(|topic| self.put(&mut topics, topic)).collect::<Vec<_>>()
+        };
+        self.persist();
+        for topic in &changed {
+            tracing::info!(topic = topic.topic_name, settings = ?topic.config, "set a topic");
+        }
+        Ok(changed)
+    }
+
+    /// Marks the topics of the name server's order configuration as ordered.
+    pub fn mark_ordered<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
+        let mut any = false;
+        {
+            let mut topics = self.topics.write();
+            for name in names {
+                let Some(topic) = topics.by_name.get(name).filter(|topic| !topic.order) else { continue };
+                let mut ordered = topic.config.clone();
+                ordered.order = true;
+                insert(&mut topics.by_name, ordered);
+                any = true;
+            }
+            if any {
+                topics.version = topics.version.next(0);
+                self.changes.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        if any {
+            self.persist();
+        }
+    }
+
+    /// Moves the version without a change of any topic: what is registered of all of them depends on the configuration.
+    pub fn touch(&self) {
+        let mut topics = self.topics.write();
+        topics.version = topics.version.next(0);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Forgets a topic; false when there was none.
+    pub fn delete(&self, name: &str) -> bool {
+        {
+            let mut topics = self.topics.write();
+            if topics.by_name.remove(name).is_none() {
+                return false;
+            }
+            topics.version = topics.version.next(0);
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+        tracing::info!(topic = name, "deleted a topic");
+        self.persist();
+        true
+    }
+
+    /// Writes the file when it is behind the table. A failure is logged; the next change or the stop tries again.
+    pub fn persist(&self) {
+        off_worker(|| {
+            let mut saved = self.saved.lock();
+            let changes = self.changes.load(Ordering::SeqCst);
+            if *saved >= changes && self.file.path().exists() {
+                return;
+            }
+            match self.file.save(&self.encode(true)) {
+                Ok(()) => *saved = changes,
+                Err(error) => tracing::error!(file = %self.file.path().display(), %error, "cannot save the topics"),
+            }
+        });
+    }
+
+    /// The table as `topics.json` has it, on one line or indented by tabs.
+    pub fn encode(&self, pretty: bool) -> Vec<u8> {
+        let (topics, data_version) = self.snapshot_with_version();
+        let by_name = topics.iter().map(|topic| (topic.topic_name.clone(), topic.config.clone()));
+        let shape = TopicConfigTable { data_version, topic_config_table: by_name.collect() };
+        encode(&shape, pretty)
+    }
+
+    /// Counts the change while the lock is held, so that a save which starts later contains it.
+    fn put(&self, topics: &mut Topics, topic: TopicConfig) -> Arc<Topic> {
+        topics.version = topics.version.next(0);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        insert(&mut topics.by_name, topic)
+    }
+
+    fn changed(&self, topics: &[Arc<Topic>]) {
+        self.persist();
+        if let Some(listener) = self.listener.get() {
+            listener(topics);
+        }
+    }
+}
+
+fn insert(topics: &mut HashMap<String, Arc<Topic>>, config: TopicConfig) -> Arc<Topic> {
+    let name = config.topic_name.clone();
+    let stats = topics.get(&name).map(|topic| topic.stats.clone()).unwrap_or_default();
+    let topic = Arc::new(Topic { config, stats });
+    topics.insert(name, topic.clone());
+    topic
+}
+
+/// The topics that exist from the start.
+fn standing(broker: &BrokerConfig, store: &MessageStoreConfig) -> Vec<TopicConfig> {
+    const RW: i32 = PERM_READ | PERM_WRITE;
+    let cluster = broker.broker_cluster_name.as_str();
+    let open = |enabled: bool| if enabled { PERM_INHERIT | RW } else { PERM_INHERIT };
+    let mut topics = vec![
+        TopicConfig::new(names::SELF_TEST_TOPIC, 1, RW),
+        TopicConfig::new(names::BENCHMARK_TOPIC, 1024, RW),
+        TopicConfig::new(cluster, 16, open(broker.cluster_topic_enable)),
+        TopicConfig::new(broker.broker_name.as_str(), 1, open(broker.broker_topic_enable)),
+        TopicConfig::new(names::OFFSET_MOVED_TOPIC, 1, RW),
+        TopicConfig::new(names::SCHEDULE_TOPIC, SCHEDULE_QUEUES, RW),
+        TopicConfig::new(format!("{cluster}_REPLY_TOPIC"), 1, RW),
+        TopicConfig::new(format!("rmq_sys_REVIVE_LOG_{cluster}"), broker.revive_queue_num, RW),
+        TopicConfig::new(format!("{}{}", names::SYNC_MEMBER_PREFIX, broker.broker_name), 1, PERM_INHERIT),
+        TopicConfig::new(names::HALF_TOPIC, 1, RW),
+        TopicConfig::new(names::OP_HALF_TOPIC, 1, RW),
+        TopicConfig::new(names::ROCKSDB_HALF_TOPIC, 1, RW),
+        TopicConfig::new(names::ROCKSDB_OP_HALF_TOPIC, 1, RW),
+    ];
+    if broker.auto_create_topic_enable {
+        topics.push(TopicConfig::new(names::AUTO_CREATE_TOPIC, broker.default_topic_queue_nums, PERM_INHERIT | RW));
+    }
+    if broker.trace_topic_enable {
+        topics.push(TopicConfig::new(broker.msg_trace_topic_name.as_str(), 1, RW));
+    }
+    if store.timer_wheel_enable {
+        topics.push(TopicConfig::new(names::TIMER_TOPIC, 1, RW));
+    }
+    topics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(dir: &Path, config: BrokerConfig) -> TopicTable {
+        TopicTable::load(dir, Arc::new(Live::new(config)), &MessageStoreConfig::default()).unwrap()
+    }
+
+    /// What a fresh Java broker with traces registers.
+    #[test]
+    fn the_topics_of_a_fresh_broker() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = BrokerConfig { broker_name: "broker-a".into(), trace_topic_enable: true, ..Default::default() };
+        let topics = table(dir.path(), config);
+        let found: Vec<_> = topics
+            .snapshot()
+            .iter()
+            .map(|topic| {
+                assert_eq!(topic.read_queue_nums, topic.write_queue_nums);
+                assert!(topics.system.contains(&topic.topic_name), "{}", topic.topic_name);
+                (topic.topic_name.clone(), topic.perm, topic.write_queue_nums)
+            })
+            .collect();
+        let expected = [
+            ("BenchmarkTest", 6, 1024),
+            ("DefaultCluster", 7, 16),
+            ("DefaultCluster_REPLY_TOPIC", 6, 1),
+            ("OFFSET_MOVED_EVENT", 6, 1),
+            ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", 6, 1),
+            ("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", 6, 1),
+            ("RMQ_SYS_TRACE_TOPIC", 6, 1),
+            ("RMQ_SYS_TRANS_HALF_TOPIC", 6, 1),
+            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 6, 1),
+            ("SCHEDULE_TOPIC_XXXX", 6, 18),
+            ("SELF_TEST_TOPIC", 6, 1),
+            ("TBW102", 7, 8),
+            ("broker-a", 7, 1),
+            ("rmq_sys_REVIVE_LOG_DefaultCluster", 6, 8),
+            ("rmq_sys_SYNC_BROKER_MEMBER_broker-a", 1, 1),
+            ("rmq_sys_wheel_timer", 6, 1),
+        ];
+        assert_eq!(found, expected.map(|(name, perm, queues)| (name.to_owned(), perm, queues)));
+        assert_eq!(topics.data_version().counter, 0);
+    }
+
+    #[test]
+    fn inheritance() {
+        let dir = tempfile::tempdir().unwrap();
+        let topics = table(dir.path(), BrokerConfig::default());
+        let make = |name: &str, default: &str, queues: i32| topics.create_for_send(name, default, queues, 0, &"peer");
+        let few = make("Few", "TBW102", 4).unwrap();
+        assert_eq!((few.perm, few.read_queue_nums, few.write_queue_nums), (6, 4, 4));
+        assert_eq!(make("Many", "TBW102", 99).unwrap().write_queue_nums, 8);
+        assert_eq!(make("Negative", "TBW102", -1).unwrap().write_queue_nums, 0);
+        assert_eq!(make("X", "Nope", 4).unwrap_err(), CreateError::NoDefault("Nope".into()));
+        assert!(matches!(make("X", "Few", 4), Err(CreateError::NotInheritable { .. })));
+        assert!(!topics.contains("X"));
+        // The file was written with each topic: a crash now forgets none of them.
+        assert!(table(dir.path(), BrokerConfig::default()).contains("Negative"));
+    }
+
+    #[test]
+    fn nothing_is_made_from_a_left_over_default_topic() {
+        let dir = tempfile::tempdir().unwrap();
+        table(dir.path(), BrokerConfig::default()).create_for_send("T", "TBW102", 4, 0, &"peer").unwrap();
+        let config = BrokerConfig { auto_create_topic_enable: false, ..BrokerConfig::default() };
+        let topics = table(dir.path(), config);
+        assert!(topics.contains("TBW102") && topics.create_for_send("T2", "TBW102", 4, 0, &"peer").is_err());
+    }
+
+    #[test]
+    fn changes_keep_counters_and_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let topics = table(dir.path(), BrokerConfig::default());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = told.clone();
+        topics.set_listener(Box::new(move |changed| {
+            sink.lock().extend(changed.iter().map(|topic| topic.topic_name.clone()));
+        }));
+        let first = topics.create_for_send("T", "TBW102", 1, 0, &"peer").unwrap();
+        first.stats.put_messages.add(5);
+        let changed = topics.update(vec![TopicConfig::new("T", 9, 6)]).unwrap();
+        assert_eq!((changed[0].write_queue_nums, changed[0].stats.put_messages.sum()), (9, 5));
+        topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
+        topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
+        topics.mark_ordered(["T", "Unknown"]);
+        assert!(topics.is_ordered("T") && topics.is_ordered("%RETRY%G"));
+        assert_eq!(*told.lock(), ["T", "%RETRY%G"]);
+        let version = topics.data_version().counter;
+        assert!(topics.delete("T") && !topics.delete("T"));
+        assert_eq!(topics.data_version().counter, version + 1);
+    }
+
+    #[test]
+    fn a_refused_attribute_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let topics = table(dir.path(), BrokerConfig::default());
+        let mut bad = TopicConfig::new("Bad", 1, 6);
+        bad.attributes.insert("+nope".into(), "1".into());
+        let version = topics.data_version();
+        assert!(topics.update(vec![TopicConfig::new("Good", 1, 6), bad]).is_err());
+        assert!(!topics.contains("Good") && topics.data_version() == version);
+        assert_eq!(perm_text(PERM_READ | PERM_INHERIT), "R-X");
+    }
+}
