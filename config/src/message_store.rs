@@ -247,7 +247,7 @@ pub struct MessageStoreConfig {
         "Replicate by a second dispatch of the log; unused.";
     "diskFallRecorded" disk_fall_recorded: bool = true, inert,
         "Measure how far consumers are behind, in bytes.";
-    "osPageCacheBusyTimeOutMills" os_page_cache_busy_time_out_mills: i64 = 1000, inert,
+    "osPageCacheBusyTimeOutMills" os_page_cache_busy_time_out_mills: i64 = 1000, dynamic,
         "Milliseconds in the append lock after which sends are answered SYSTEM_BUSY.";
     "defaultQueryMaxNum" default_query_max_num: i32 = 32, dynamic,
         "Messages that a query by key returns unless it asks for fewer.";

@@ -123,8 +123,9 @@ impl Properties {
             // The file ends inside a joined line. Java drops that backslash.
             let length = text.len() - 1;
             last.raw.truncate(length);
-        }
-        if !last.raw.is_empty() && !matches!(last.raw.last(), Some(b'\n' | b'\r')) {
+            // What is left may itself end in a joined line: an empty line ends that, too.
+            last.raw.push(b'\n');
+        } else if !last.raw.is_empty() && !matches!(last.raw.last(), Some(b'\n' | b'\r')) {
             last.raw.push(b'\n');
         }
     }
@@ -312,6 +313,16 @@ mod tests {
         assert_eq!(latin.get("dir"), Some("/données"));
         for text in ["a=1\nb=\\u12", "a=1\nb=\\u12g4", "\n\\u=1"] {
             assert_eq!(Properties::parse(text.as_bytes()), Err(SyntaxError { line: 2 }), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_added_after_an_open_joined_line_stands_alone() {
+        for (text, value) in [("a=1\\\n\\", "1"), ("a=1\\\n", "1"), ("a=1\\", "1"), ("a=1\\\n 2\\\n\\", "12")] {
+            let mut properties = Properties::parse(text.as_bytes()).unwrap();
+            properties.set("b", "2");
+            let again = Properties::parse(&properties.to_bytes()).unwrap();
+            assert_eq!((again.get("a"), again.get("b")), (Some(value), Some("2")), "{text:?}");
         }
     }
 

@@ -9,6 +9,7 @@ use structopt::StructOpt;
 
 use crate::figures::{Usage, median};
 use crate::servers::{Places, Servers, Whose, java_reference};
+use crate::warm::Filler;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -27,6 +28,9 @@ pub struct Options {
     /// ASYNC_FLUSH or SYNC_FLUSH
     #[structopt(long, default_value = "ASYNC_FLUSH")]
     flush: String,
+    /// Leave the page cache as it is
+    #[structopt(long)]
+    cold: bool,
     /// Directory of our binaries
     #[structopt(long, env = "FERROMQ_BIN_DIR", default_value = "target/release")]
     binaries: PathBuf,
@@ -70,11 +74,16 @@ pub fn run(options: &Options) -> Result<(), Error> {
         jars: if options.ours { PathBuf::new() } else { java_reference(&target)? },
         scratch: target.join("bench-scratch"),
     };
+    let filler = if options.cold { None } else { Some(Filler::new(&places.scratch.with_extension("cache"))?) };
+    if let Some(filler) = &filler {
+        eprintln!("the page cache is filled with {} MiB before each round", filler.bytes() >> 20);
+    }
     let sides: &[Whose] = if options.ours { &[Whose::Ours] } else { &[Whose::Java, Whose::Ours] };
     let mut all: BTreeMap<(bool, &str), Vec<f64>> = BTreeMap::new();
     for round in 1..=options.rounds {
         for whose in sides {
             eprintln!("round {round} of {}: {whose:?}", options.rounds);
+            filler.as_ref().map(Filler::fill).transpose()?;
             for (name, value) in one_round(*whose, &places, options)? {
                 all.entry((*whose == Whose::Ours, name)).or_default().push(value);
             }
@@ -82,6 +91,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     print(&all, options);
     let _ = std::fs::remove_dir_all(&places.scratch);
+    drop(filler);
+    let _ = std::fs::remove_dir(places.scratch.with_extension("cache"));
     Ok(())
 }
 

@@ -26,11 +26,7 @@ impl Usage {
             let line = status.lines().find(|line| line.starts_with(name));
             line.and_then(|line| line.split_whitespace().nth(1)).and_then(|n| n.parse().ok()).unwrap_or_default()
         };
-        Usage {
-            cpu: (ticks(11) + ticks(12)) / per_second,
-            anonymous: kib("RssAnon:"),
-            resident: kib("VmRSS:"),
-        }
+        Usage { cpu: (ticks(11) + ticks(12)) / per_second, anonymous: kib("RssAnon:"), resident: kib("VmRSS:") }
     }
 }
 

@@ -63,8 +63,7 @@ impl Servers {
                 broker + 1
             ),
         )?;
-        let mut servers =
-            Servers { children: Vec::new(), broker: format!("127.0.0.1:{broker}"), start_ms: 0.0, store };
+        let mut servers = Servers { children: Vec::new(), broker: format!("127.0.0.1:{broker}"), start_ms: 0.0, store };
         servers.spawn(program(whose, places, true), &names_file, places, whose)?;
         wait_for(names)?;
         let started = Instant::now();
@@ -123,7 +122,8 @@ fn program(whose: Whose, places: &Places, names: bool) -> Command {
             };
             let mut command = Command::new("java");
             command.args([&format!("-Xms{heap}"), &format!("-Xmx{heap}")]);
-            command.args(["-Drmq.logback.configurationFile=/dev/null", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"]);
+            command
+                .args(["-Drmq.logback.configurationFile=/dev/null", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"]);
             command.arg(format!("-Duser.home={}", places.scratch.display()));
             command.arg("-cp").arg(format!("{}/*", places.jars.display())).arg(main);
             command
@@ -131,7 +131,11 @@ fn program(whose: Whose, places: &Places, names: bool) -> Command {
     }
 }
 
-fn free_port() -> Result<u16, Error> {
+/// A port that is free now.
+///
+/// # Errors
+/// What the system says.
+pub fn free_port() -> Result<u16, Error> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -147,7 +151,11 @@ fn free_port_pair() -> Result<u16, Error> {
     Err("no free ports".into())
 }
 
-fn wait_for(port: u16) -> Result<(), Error> {
+/// Waits until somebody listens on a port.
+///
+/// # Errors
+/// Nobody within a minute.
+pub fn wait_for(port: u16) -> Result<(), Error> {
     let limit = Instant::now() + Duration::from_secs(60);
     while Instant::now() < limit {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
