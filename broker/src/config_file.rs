@@ -37,6 +37,26 @@ impl ConfigFile {
         })
     }
 
+    /// As [`ConfigFile::load`] for what nobody else knows, the topics and the groups: an empty table instead of a damaged
+    /// one would turn clients away, and the next save would make that last.
+    ///
+    /// # Errors
+    /// Also a damaged file without a usable backup. An operator can repair it, or remove it to start empty.
+    pub fn load_or_refuse<T>(&self, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<Option<T>, StoreError> {
+        let mut backup = self.path().to_owned().into_os_string();
+        backup.push(".bak");
+        match self.file.load_with(|text| parse(text.as_bytes()))? {
+            Parsed::Text { value, .. } => Ok(Some(value)),
+            // A backup of nothing was there once for something.
+            Parsed::Missing if !Path::new(&backup).exists() => Ok(None),
+            Parsed::Missing | Parsed::Damaged => Err(StoreError::Corrupt {
+                path: self.path().to_owned(),
+                offset: 0,
+                what: "neither the file nor its backup holds a whole table".to_owned(),
+            }),
+        }
+    }
+
     /// Replaces the text, keeps the one before as backup, and returns once both are on disk.
     ///
     /// # Errors
@@ -101,5 +121,35 @@ mod tests {
         assert_eq!(ConfigFile::new(&path).load(number).unwrap(), None);
         fs::write(dir.path().join("x.json.bak"), "junk").unwrap();
         assert!(ConfigFile::new(&path).load(number).unwrap_err().to_string().contains("x.json"));
+    }
+
+    /// Every pair of a file and its backup: the file when it is whole, else the backup when that is whole, else a refusal;
+    /// without either a first start.
+    #[test]
+    fn what_cannot_be_replaced_is_taken_whole_or_refused() {
+        const BAD: [Option<&str>; 6] = [None, Some(""), Some("[1"), Some("\0\0\0\0"), Some("[1]junk"), Some("[1,\0]")];
+        for main in BAD.into_iter().chain([Some("[1]")]) {
+            for backup in BAD.into_iter().chain([Some("[2]")]) {
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("topics.json");
+                for (name, text) in [("topics.json", main), ("topics.json.bak", backup)] {
+                    if let Some(text) = text {
+                        fs::write(dir.path().join(name), text).unwrap();
+                    }
+                }
+                let found = ConfigFile::new(&path).load_or_refuse(number);
+                match (main, backup) {
+                    (Some("[1]"), _) => assert_eq!(found.unwrap(), Some(vec![1]), "{backup:?}"),
+                    (_, Some("[2]")) => assert_eq!(found.unwrap(), Some(vec![2]), "{main:?}"),
+                    (None, None) => assert_eq!(found.unwrap(), None),
+                    _ => {
+                        let error = found.unwrap_err().to_string();
+                        assert!(error.contains("topics.json"), "{main:?} {backup:?}: {error}");
+                        // Nothing was touched.
+                        assert_eq!(fs::read_to_string(&path).ok().as_deref(), main);
+                    }
+                }
+            }
+        }
     }
 }

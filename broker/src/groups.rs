@@ -44,7 +44,9 @@ impl Groups {
     pub fn load(dir: &Path, config: Arc<Live<BrokerConfig>>) -> Result<Groups, StoreError> {
         let file = ConfigFile::new(dir.join("subscriptionGroup.json"));
         let loaded = file
-            .load(|bytes| fastjson::from_slice::<SubscriptionGroupTable>(bytes).map_err(|error| error.to_string()))?
+            .load_or_refuse(|bytes| {
+                fastjson::from_slice::<SubscriptionGroupTable>(bytes).map_err(|error| error.to_string())
+            })?
             .unwrap_or_else(|| SubscriptionGroupTable { data_version: DataVersion::new(), ..Default::default() });
         let mut table = Table { forbidden: loaded.forbidden_table, version: loaded.data_version, ..Table::default() };
         for name in names::STANDING_GROUPS {

@@ -37,6 +37,9 @@ pub enum StartError {
     /// The delay levels cannot be read.
     #[error(transparent)]
     DelayLevels(#[from] BadDelayLevel),
+    /// The layout of headers that the environment names is none.
+    #[error(transparent)]
+    SerializeType(#[from] remoting::UnknownSerializeType),
     /// The store or a file of `config/` cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -3,15 +3,17 @@
 //! The hot path counts in [`Stats`](crate::stats::Stats) only; what is exported is read from there every few seconds.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 use config::{BrokerConfig, MetricsExporterType};
 use metrics::{Label, counter, gauge};
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use crate::lifecycle::StartError;
 use crate::names;
 use crate::wiring::Parts;
+
+/// Bounds of the latency histogram in milliseconds: Java's.
+const LATENCY_MILLIS: [f64; 9] = [1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0];
 
 /// Starts the exporter's port when it is configured. Must run before the router is made, whose counters belong to it.
 /// One exporter a process: a second broker in the same process is exported through the first one's.
@@ -30,7 +32,10 @@ pub fn install(config: &BrokerConfig) -> Result<(), StartError> {
     let port = u16::try_from(config.metrics_prom_exporter_port)
         .map_err(|_| StartError::Exporter(format!("metricsPromExporterPort={}", config.metrics_prom_exporter_port)))?;
     let addr = SocketAddr::new(ip, port);
-    let exporter = PrometheusBuilder::new().with_http_listener(addr);
+    let exporter = PrometheusBuilder::new()
+        .with_http_listener(addr)
+        .set_buckets_for_metric(Matcher::Full("rocketmq_rpc_latency".to_owned()), &LATENCY_MILLIS)
+        .map_err(|error| StartError::Exporter(error.to_string()))?;
     let (recorder, serve) = exporter.build().map_err(|error| StartError::Exporter(format!("{addr}: {error}")))?;
     if metrics::set_global_recorder(recorder).is_err() {
         tracing::warn!("metrics are exported by another broker of this process");
@@ -95,7 +100,7 @@ pub fn publish(parts: &Parts) {
 }
 
 /// Whether [`publish`] has anybody to publish for.
-pub fn is_on(parts: &Arc<Parts>) -> bool {
+pub fn is_on(parts: &Parts) -> bool {
     parts.config.load().metrics_exporter_type == MetricsExporterType::Prometheus
 }
 

@@ -105,7 +105,7 @@ impl TopicTable {
     ) -> Result<TopicTable, StoreError> {
         let file = ConfigFile::new(dir.join("topics.json"));
         let shape = file
-            .load(|bytes| fastjson::from_slice::<TopicConfigTable>(bytes).map_err(|error| error.to_string()))?
+            .load_or_refuse(|bytes| fastjson::from_slice::<TopicConfigTable>(bytes).map_err(|error| error.to_string()))?
             .unwrap_or_else(|| TopicConfigTable { data_version: DataVersion::new(), ..TopicConfigTable::default() });
         let system = Arc::new(SystemTopics::default());
         let mut by_name = HashMap::new();

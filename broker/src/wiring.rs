@@ -66,7 +66,7 @@ impl Parts {
     /// # Errors
     /// Damaged files, a store that cannot be opened, delay levels that cannot be read.
     pub fn assemble(setup: BrokerSetup, listen: SocketAddr, ha_port: u16) -> Result<Parts, StartError> {
-        let serialize = serialize_type(std::env::var("ROCKETMQ_SERIALIZE_TYPE").ok().as_deref());
+        let serialize = SerializeType::from_env()?;
         let identity = Arc::new(Identity::new(&setup.broker, listen.port(), ha_port, serialize));
         let dir = Path::new(&setup.store.store_path_root_dir).join("config");
         let levels = Arc::new(DelayLevels::parse(&setup.store.message_delay_level)?);
@@ -156,13 +156,5 @@ impl Parts {
         let clients = self.clients.clone();
         router.set_closed(move |conn| clients.closed(conn));
         router
-    }
-}
-
-/// The layout of our own headers: `ROCKETMQ_SERIALIZE_TYPE`, as Java's remoting reads it.
-fn serialize_type(value: Option<&str>) -> SerializeType {
-    match value {
-        Some("ROCKETMQ") => SerializeType::RocketMq,
-        _ => SerializeType::Json,
     }
 }

@@ -140,6 +140,19 @@ async fn l_01_queue_locks() {
     assert_eq!(lock("B", &[0]).await, [0i64; 0]);
     assert_eq!(unlock("A", &[0]).await, 0);
     assert_eq!(lock("B", &[0]).await, [0]);
+
+    // C took them once, some time ago, and never again.
+    let took = |id: i32, ago: i64| {
+        let queue = remoting::body::message_queue::MessageQueue::new("T", "bk1", id);
+        let held = running.parts().clients.locks.lock("GL", "C", [queue].into(), now_millis() - ago);
+        assert_eq!(held.len(), 1);
+    };
+    took(6, 0);
+    took(7, 61_000);
+    took(8, 30_000);
+    assert_eq!(lock("D", &[6, 7, 8]).await, [7]);
+    // D's lock is a fresh one.
+    assert_eq!(lock("C", &[7, 8]).await, [8]);
     running.stop().await;
 }
 

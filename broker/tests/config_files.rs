@@ -64,6 +64,25 @@ async fn f_04_a_file_of_zero_bytes_is_an_empty_table() {
     running.stop().await;
 }
 
+/// No whole table of topics or groups: the broker does not start, and says which file it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_tables_without_a_backup_stop_the_start() {
+    for name in ["topics.json", "subscriptionGroup.json"] {
+        for (text, backup) in [("", None), ("{\"dataVersion\":{", None), ("\0\0\0\0", Some("")), ("", Some("{\"x"))] {
+            let dir = tempfile::tempdir().unwrap();
+            let config = dir.path().join("store/config");
+            fs::create_dir_all(&config).unwrap();
+            fs::write(config.join(name), text).unwrap();
+            if let Some(backup) = backup {
+                fs::write(config.join(format!("{name}.bak")), backup).unwrap();
+            }
+            let error = broker::start(support::setup(dir.path())).await.map(drop).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            assert_eq!(fs::read_to_string(config.join(name)).unwrap(), text);
+        }
+    }
+}
+
 /// A Java broker's own files (5.5.0) come back entry by entry, and are written as Java writes them.
 #[tokio::test(flavor = "multi_thread")]
 async fn java_files_survive_a_round_trip() {

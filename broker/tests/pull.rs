@@ -120,6 +120,104 @@ async fn p_03_consumer_offset_query() {
     broker.stop().await;
 }
 
+/// Also case D-01, with the files removed while the broker is down.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_03_queues_that_begin_above_zero() {
+    let small = |setup: &mut config::BrokerSetup| setup.store.mapped_file_size_commit_log = 102_400;
+    let mut broker = TestBroker::with(small).await;
+    let mut peer = broker.connect().await;
+    for topic in ["DG", "T2"] {
+        peer.create_topic(topic, 1, RW).await;
+    }
+    for i in 0..6 {
+        peer.put("DG", 0, "", &format!("old{i}")).await;
+    }
+    let body = "x".repeat(10_000);
+    for _ in 0..40 {
+        peer.put("T2", 0, "", &body).await;
+    }
+    drop(peer);
+    let remove = |dir: std::path::PathBuf| {
+        let mut files: Vec<_> =
+            std::fs::read_dir(dir.join("commitlog")).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() > 3);
+        files[..2].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    };
+    broker.restart(small, remove).await;
+    let mut peer = broker.connect().await;
+    for topic in ["DG", "T2"] {
+        let answer = query_offset(&mut peer, "Gnew", topic, None).await;
+        assert_eq!((answer.code, answer.get("offset")), (22, None), "{topic}");
+        assert_eq!(
+            answer.remark.as_deref(),
+            Some("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"),
+            "{topic}"
+        );
+    }
+    // DG has lost everything, T2 its beginning.
+    let answer = peer.call(pull("GP", "DG", 0, 0, "*")).await;
+    assert_eq!(page(&answer), (21, "OFFSET_TOO_SMALL", 6, 6, 6));
+    let answer = peer.call(pull("GP", "DG", 0, 6, "*")).await;
+    assert_eq!(page(&answer), (19, "OFFSET_OVERFLOW_ONE", 6, 6, 6));
+    let answer = peer.call(pull("GP", "T2", 0, 0, "*")).await;
+    let (code, remark, next, min, max) = page(&answer);
+    assert_eq!((code, remark, next, max), (21, "OFFSET_TOO_SMALL", min, 40));
+    assert!(min > 0 && min < 40, "{min}");
+    let answer = peer.call(pull("GP", "T2", 0, min, "*")).await;
+    assert_eq!((answer.code, records(&answer.body)[0].queue_offset), (0, min));
+
+    let sent = peer.put("DG", 0, "", "new").await;
+    assert_eq!(number(&sent, "queueOffset"), 6);
+    let answer = peer.call(pull("GP", "DG", 0, 0, "*")).await;
+    assert_eq!(page(&answer), (21, "OFFSET_TOO_SMALL", 6, 6, 7));
+    let answer = peer.call(pull("GP", "DG", 0, 6, "*")).await;
+    assert_eq!((page(&answer), records(&answer.body)[0].body.as_str()), ((0, "FOUND", 7, 6, 7), "new"));
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_that_may_not_consume() {
+    let broker = TestBroker::start().await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("T1", 1, RW).await;
+    peer.put("T1", 0, "", "m").await;
+    let heartbeat = async |peer: &mut Peer, group: &str, model: &str| {
+        let body = format!(
+            r#"{{"clientID":"c","consumerDataSet":[{{"groupName":"{group}","consumeType":"CONSUME_PASSIVELY","messageModel":"{model}","subscriptionDataSet":[{{"topic":"T1","subString":"*","subVersion":1}}]}}],"producerDataSet":[]}}"#
+        );
+        let answer = peer.call(Command::request(RequestCode::HEART_BEAT).body(body.into_bytes())).await;
+        assert_eq!(answer.code, 0, "{:?}", answer.remark);
+    };
+    // The subscription is that of the heartbeat.
+    let ask = |group: &str| set(set(pull(group, "T1", 0, 0, "*"), "sysFlag", 0), "subVersion", 1);
+    let judged = |answer: Command| {
+        (answer.code, answer.get("forbiddenType").map(str::to_owned), answer.remark.unwrap_or_default())
+    };
+    let by = |kind: &str, remark: &str| (16, Some(kind.to_owned()), remark.to_owned());
+
+    peer.create_group("GX", ",\"consumeEnable\":false").await;
+    heartbeat(&mut peer, "GX", "CLUSTERING").await;
+    let expected = by("2", "subscription group no permission, GX");
+    assert_eq!(judged(peer.call(ask("GX")).await), expected);
+    // At once when it is changed, either way.
+    peer.create_group("GX", "").await;
+    assert_eq!(peer.call(ask("GX")).await.code, 0);
+    peer.create_group("GX", ",\"consumeEnable\":false").await;
+    assert_eq!(judged(peer.call(ask("GX")).await), expected);
+
+    peer.create_group("GB", ",\"consumeBroadcastEnable\":false").await;
+    heartbeat(&mut peer, "GB", "BROADCASTING").await;
+    let expected = by("4", "the consumer group[GB] can not consume by broadcast way");
+    assert_eq!(judged(peer.call(ask("GB")).await), expected);
+    // What Java looks at is the heartbeat's way: a subscription in the request passes.
+    assert_eq!(peer.call(pull("GB", "T1", 0, 0, "*")).await.code, 0);
+    peer.create_group("GB2", ",\"consumeBroadcastEnable\":false").await;
+    heartbeat(&mut peer, "GB2", "CLUSTERING").await;
+    assert_eq!(peer.call(ask("GB2")).await.code, 0);
+    broker.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn p_05_pull_subscription_check() {
     let broker = TestBroker::start().await;

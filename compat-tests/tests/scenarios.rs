@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use compat_tests::harness::{Broker, BrokerOptions, ClientVersion, Namesrv, Running, Scenarios, Scratch, Servers, until};
+use compat_tests::harness::{
+    Broker, BrokerOptions, ClientVersion, Namesrv, Running, Scenarios, Scratch, Servers, until,
+};
 
 /// Scenarios that touch every hot request and take a few seconds together.
 const SHORT: &str = "send-sync,send-batch,message-properties,push-cluster,order-consume,lite-assign,offset-restart,query-key,query-id,pull-status";
@@ -60,7 +62,10 @@ fn a_broker_restarted_between_produce_and_consume() {
     let scratch = Scratch::new();
     let part = |namesrv: &str| {
         let file = scratch.join("acks");
-        Scenarios::new(namesrv).option("topic", "Restarted").option("group", "G-restarted").option("file", file.display())
+        Scenarios::new(namesrv)
+            .option("topic", "Restarted")
+            .option("group", "G-restarted")
+            .option("file", file.display())
     };
     let namesrv = servers.namesrv();
     part(&namesrv).option("prefix", "one").option("count", 500).run("produce");
@@ -103,7 +108,7 @@ fn two_name_servers_and_the_loss_of_one() {
     first.stop();
 }
 
-/// Two producers that send until they are told to stop; none of their messages may fail.
+/// Two producers that send until they are told to stop, and a consumer that gets it all; no message may fail.
 struct Load {
     scratch: Scratch,
     part: Scenarios,
@@ -114,7 +119,14 @@ impl Load {
     fn start(namesrv: &str) -> Self {
         let scratch = Scratch::new();
         let part = Scenarios::new(namesrv).option("topic", "Loaded").option("file", scratch.join("acks").display());
-        let running = part.clone().option("stop", scratch.join("stop").display()).option("threads", 2).start("load");
+        let running = part
+            .clone()
+            .option("stop", scratch.join("stop").display())
+            .option("threads", 2)
+            .option("pause", 1)
+            .option("group", "G-loaded")
+            .start("load,follow");
+        until("the consumer's first message", Duration::from_secs(90), || running.log().contains("FOLLOWING"));
         Self { scratch, part, running }
     }
 

@@ -117,7 +117,8 @@ fn golden(name: &str) -> PathBuf {
 fn recorded_store(name: &str) {
     let scratch = Scratch::new();
     let archive = golden(&format!("{name}.tar.gz"));
-    let status = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(scratch.path()).status().expect("tar runs");
+    let status =
+        Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(scratch.path()).status().expect("tar runs");
     assert!(status.success(), "{}: {status}", archive.display());
     let text = std::fs::read_to_string(golden(&format!("{name}.json"))).expect("a manifest");
     let manifest: Value = serde_json::from_str(&text).expect("a manifest");

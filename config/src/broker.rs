@@ -309,7 +309,7 @@ pub struct BrokerConfig {
         "Milliseconds that a record of finished transactions is gathered.";
     "aclEnable" acl_enable: bool = false, inert,
         "Check access with the access lists of version 4.", important;
-    "storeReplyMessageEnable" store_reply_message_enable: bool = true, inert,
+    "storeReplyMessageEnable" store_reply_message_enable: bool = true, dynamic,
         "Store replies of request-reply messaging.";
     "enableDetailStat" enable_detail_stat: bool = true, inert,
         "Keep detailed statistics.";

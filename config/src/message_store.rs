@@ -149,9 +149,9 @@ pub struct MessageStoreConfig {
         "Milliseconds between flushes of the consume queues.";
     "cleanResourceInterval" clean_resource_interval: i32 = 10000, static,
         "Milliseconds between looks for files to delete.";
-    "deleteCommitLogFilesInterval" delete_commit_log_files_interval: i32 = 100, inert,
+    "deleteCommitLogFilesInterval" delete_commit_log_files_interval: i32 = 100, dynamic,
         "Milliseconds between deletions of two commit log files.";
-    "deleteConsumeQueueFilesInterval" delete_consume_queue_files_interval: i32 = 100, inert,
+    "deleteConsumeQueueFilesInterval" delete_consume_queue_files_interval: i32 = 100, dynamic,
         "Milliseconds between deletions of two consume queue files.";
     "destroyMapedFileIntervalForcibly" destroy_maped_file_interval_forcibly: i32 = 120_000, inert,
         "Milliseconds after which a file in use is deleted anyway.";
@@ -363,9 +363,9 @@ pub struct MessageStoreConfig {
         "Take the master's flushed offset when a slave starts.";
     "maxChecksumRange" max_checksum_range: i64 = 1_073_741_824, inert,
         "Bytes that are compared when a slave joins; unused.";
-    "replicasPerDiskPartition" replicas_per_disk_partition: i32 = 1, inert,
+    "replicasPerDiskPartition" replicas_per_disk_partition: i32 = 1, dynamic,
         "Brokers that share a disk.";
-    "logicalDiskSpaceCleanForciblyThreshold" logical_disk_space_clean_forcibly_threshold: f64 = 0.8, inert,
+    "logicalDiskSpaceCleanForciblyThreshold" logical_disk_space_clean_forcibly_threshold: f64 = 0.8, dynamic,
         "Part of the disk, from 0 to 1, that they may fill together.";
     "maxSlaveResendLength" max_slave_resend_length: i64 = 268_435_456, inert,
         "Bytes that a slave may be behind and still be sent the rest; unused.";

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use config::setup::listed;
 use namesrv::NamesrvStartConfig;
+use remoting::SerializeType;
 use structopt::StructOpt;
 use structopt::clap::ErrorKind;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,6 +62,7 @@ async fn serve(mut setups: Setups) -> Result<(), Box<dyn Error>> {
         namesrv: setups.namesrv.namesrv.clone(),
         netty: setups.namesrv.netty_server.clone(),
         others: listed(&setups.namesrv.properties),
+        serialize: SerializeType::from_env()?,
         ..NamesrvStartConfig::default()
     })
     .await?;

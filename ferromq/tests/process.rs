@@ -18,7 +18,11 @@ struct Ferromq {
 impl Ferromq {
     /// Starts on free ports and waits for the banner.
     fn start(dir: &Path) -> Ferromq {
-        let mut child = ferromq(dir)
+        Ferromq::run(ferromq(dir))
+    }
+
+    fn run(mut command: Command) -> Ferromq {
+        let mut child = command
             .args(["--namesrv-port", "0", "--listen-port", "0", "--bind", "127.0.0.1"])
             .stdout(Stdio::piped())
             .spawn()
@@ -65,7 +69,7 @@ impl Drop for Ferromq {
 
 fn ferromq(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferromq"));
-    command.current_dir(dir).env_remove("NAMESRV_ADDR").env_remove("FERROMQ_LOG");
+    command.current_dir(dir).env_remove("NAMESRV_ADDR").env_remove("FERROMQ_LOG").env_remove("ROCKETMQ_SERIALIZE_TYPE");
     command
 }
 
@@ -74,8 +78,8 @@ fn output(arguments: &[&str]) -> Output {
     ferromq(dir.path()).args(arguments).output().unwrap()
 }
 
-/// Sends a request with JSON headers; answers its code and body.
-fn call(addr: &str, code: i32) -> (i64, String) {
+/// Sends a request with JSON headers; returns the answer's frame behind its length.
+fn exchange(addr: &str, code: i32) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let header = format!(
@@ -90,6 +94,12 @@ fn call(addr: &str, code: i32) -> (i64, String) {
     stream.read_exact(&mut length).unwrap();
     let mut rest = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
     stream.read_exact(&mut rest).unwrap();
+    rest
+}
+
+/// Sends a request; returns the code and the body of a JSON answer.
+fn call(addr: &str, code: i32) -> (i64, String) {
+    let rest = exchange(addr, code);
     let header = usize::from(rest[1]) << 16 | usize::from(rest[2]) << 8 | usize::from(rest[3]);
     let answer: serde_json::Value = serde_json::from_slice(&rest[4..4 + header]).unwrap();
     (answer["code"].as_i64().unwrap(), String::from_utf8_lossy(&rest[4 + header..]).into_owned())
@@ -147,4 +157,23 @@ fn wrong_flags_and_values_stop_the_start() {
     for flag in ["--config", "--namesrv-port", "--listen-port", "--store", "--set"] {
         assert!(text.contains(flag), "{flag} in {text}");
     }
+}
+
+#[test]
+fn both_servers_lay_out_headers_as_the_environment_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = ferromq(dir.path());
+    command.env("ROCKETMQ_SERIALIZE_TYPE", "ROCKETMQ");
+    let ferromq = Ferromq::run(command);
+    for (server, code) in [("name server", CLUSTER_INFO), ("broker", BROKER_CONFIG)] {
+        // The first byte of a header's length: 1 is the binary layout.
+        assert_eq!(exchange(ferromq.says(server), code)[0], 1, "{server}");
+    }
+    assert_eq!(ferromq.stop("-TERM"), Some(0));
+
+    let mut command = self::ferromq(dir.path());
+    let output = command.env("ROCKETMQ_SERIALIZE_TYPE", "XML").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(complaint.contains("ROCKETMQ_SERIALIZE_TYPE=XML: expected JSON or ROCKETMQ"), "{complaint}");
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use namesrv::kv::KvStore;
-use namesrv::routes::live::{Link, Print};
+use namesrv::routes::live::{self, Claim, Link, Print};
 use namesrv::routes::{Registration, RouteRules, Routes};
 use remoting::body::data_version::DataVersion;
 use remoting::body::register::{self, RegisterBrokerBody};
@@ -32,7 +32,7 @@ fn registration(name: &'static str, addr: &'static str) -> Registration<'static>
     }
 }
 
-fn body(topics: impl Iterator<Item = usize>, counter: i64, queues: i32) -> Vec<u8> {
+fn body(topics: impl Iterator<Item = usize>, counter: i64, queues: i32) -> (Vec<u8>, i32) {
     let mut body = RegisterBrokerBody { filter_server_list: Some(Vec::new()), ..RegisterBrokerBody::default() };
     let wrapper = &mut body.topic_config_serialize_wrapper;
     wrapper.data_version = DataVersion { counter, ..DataVersion::default() };
@@ -40,15 +40,19 @@ fn body(topics: impl Iterator<Item = usize>, counter: i64, queues: i32) -> Vec<u
         let name = format!("some-department.some-service.topic-{at}");
         wrapper.topic_config_table.insert(name.clone(), TopicConfig::new(name, queues, 6));
     }
-    body.to_plain().expect("plain values")
+    let body = body.to_plain().expect("plain values");
+    let checksum = live::checksum(crc32fast::hash(&body));
+    (body, checksum)
 }
 
 /// What the handler does with a body, in place.
-fn register(routes: &Routes, registration: &Registration<'_>, body: &[u8]) {
+fn register(routes: &Routes, registration: &Registration<'_>, (body, checksum): &(Vec<u8>, i32)) {
+    let checksum = *checksum;
     let peek = register::peek(body, false, 513).expect("our own layout");
-    let (print, crc) = Print::of(body, peek.volatile);
-    black_box(crc);
-    if routes.refresh(registration, &peek.version, print).is_none() {
+    let claim = Claim::of(body, peek.volatile.clone(), checksum).expect("a checksum");
+    if routes.refresh_claimed(registration, &peek.version, &claim).is_none() {
+        let (print, crc) = Print::of(body, peek.volatile);
+        assert_eq!(live::checksum(crc), checksum);
         let body = RegisterBrokerBody::read(body, false, 513).expect("our own body");
         routes.register(registration, body, print, false, false).expect("more than one topic");
     }
@@ -62,7 +66,7 @@ fn benches(c: &mut Criterion) {
     let full = body(0..TOPICS, 1, 8);
     register(&routes, &a, &full);
     register(&routes, &b, &full);
-    println!("a full body has {} bytes", full.len());
+    println!("a full body has {} bytes", full.0.len());
 
     c.bench_function("registration_unchanged", |bench| bench.iter(|| register(&routes, &a, &full)));
     c.bench_function("registration_one_topic_changed", |bench| {

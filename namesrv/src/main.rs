@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: Flags) -> Result<(), Box<dyn std::error::Error>> {
-    let mut start = NamesrvStartConfig { serialize: serialize_type()?, ..NamesrvStartConfig::default() };
+    let mut start = NamesrvStartConfig { serialize: SerializeType::from_env()?, ..NamesrvStartConfig::default() };
     let mut client = NettyClientConfig::default();
     if let Some(file) = &flags.config_file {
         let (mut controller, mut jraft) = (ControllerConfig::default(), JraftConfig::default());
@@ -106,15 +106,5 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-    }
-}
-
-/// How headers are laid out: `ROCKETMQ_SERIALIZE_TYPE`, as in Java.
-fn serialize_type() -> Result<SerializeType, String> {
-    match std::env::var("ROCKETMQ_SERIALIZE_TYPE") {
-        Err(_) => Ok(SerializeType::Json),
-        Ok(name) if name.eq_ignore_ascii_case("JSON") || name.trim().is_empty() => Ok(SerializeType::Json),
-        Ok(name) if name.eq_ignore_ascii_case("ROCKETMQ") => Ok(SerializeType::RocketMq),
-        Ok(name) => Err(format!("ROCKETMQ_SERIALIZE_TYPE={name}: expected JSON or ROCKETMQ")),
     }
 }

@@ -193,6 +193,30 @@ async fn registrations_that_are_damaged_are_refused() {
 }
 
 #[tokio::test]
+async fn an_unchanged_registration_is_told_by_its_checksum() {
+    let world = world(|_| {}).await;
+    let peer = world.peer();
+    let plain = NB5.command(&["A", "B"], 1);
+    for _ in 0..2 {
+        assert_eq!(peer.call(plain.clone()).await.code, 0);
+    }
+    let mut wrong = plain.clone();
+    wrong.fields.retain(|(name, _)| name != "bodyCrc32");
+    let answer = peer.call(wrong.field("bodyCrc32", 5)).await;
+    assert_eq!((answer.code, answer.remark.as_deref()), (1, Some("crc32 not match")), "known or not");
+    // The checksum of the known body: what the broker means is in the tables, so the damage cannot get there.
+    let mut damaged = plain.body.to_vec();
+    let at = damaged.windows(7).rposition(|part| part == b"\"perm\":").unwrap() + 7;
+    damaged[at] = b'2';
+    assert_eq!(peer.call(plain.clone().body(damaged)).await.code, 0);
+    assert_eq!((peer.perm("A").await, peer.perm("B").await), (6, 6));
+    // Another body under the same version is seen.
+    assert_eq!(peer.call(NB5.command(&["A", "C"], 1)).await.code, 0);
+    assert_eq!(peer.route("C").await.0, 0);
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn a_large_registration_is_applied_beside_the_connections() {
     let world = world(|_| {}).await;
     let peer = world.peer();

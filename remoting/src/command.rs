@@ -2,6 +2,7 @@
 //! server handles are read as a borrowed [`Request`](crate::Request).
 
 use bytes::Bytes;
+use thiserror::Error;
 
 use crate::binary::{self, Head};
 use crate::code::RequestCode;
@@ -26,6 +27,39 @@ pub enum SerializeType {
     Json = 0,
     /// The ROCKETMQ binary layout.
     RocketMq = 1,
+}
+
+/// A value of [`SerializeType::VARIABLE`] that is none of the names. The operator's fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("ROCKETMQ_SERIALIZE_TYPE={0}: expected JSON or ROCKETMQ")]
+pub struct UnknownSerializeType(pub String);
+
+impl SerializeType {
+    /// The environment variable that says how a server lays out its own headers.
+    pub const VARIABLE: &str = "ROCKETMQ_SERIALIZE_TYPE";
+
+    /// What the environment says; JSON when it says nothing.
+    ///
+    /// # Errors
+    /// Another value than the two names.
+    pub fn from_env() -> Result<SerializeType, UnknownSerializeType> {
+        match std::env::var_os(Self::VARIABLE) {
+            Some(name) => Self::from_name(&name.to_string_lossy()),
+            None => Ok(SerializeType::Json),
+        }
+    }
+
+    /// The layout of a name, in any case; JSON for a blank one.
+    ///
+    /// # Errors
+    /// Another name.
+    pub fn from_name(name: &str) -> Result<SerializeType, UnknownSerializeType> {
+        match name {
+            name if name.trim().is_empty() || name.eq_ignore_ascii_case("JSON") => Ok(SerializeType::Json),
+            name if name.eq_ignore_ascii_case("ROCKETMQ") => Ok(SerializeType::RocketMq),
+            name => Err(UnknownSerializeType(name.to_owned())),
+        }
+    }
 }
 
 /// The language of a peer, by its number in the binary layout (Java's `LanguageCode`).

@@ -17,7 +17,7 @@ pub mod request;
 pub mod server;
 
 pub use code::{RequestCode, ResponseCode};
-pub use command::{Command, Language, SerializeType, VERSION};
+pub use command::{Command, Language, SerializeType, UnknownSerializeType, VERSION};
 pub use fields::{BoundaryType, Field, FieldError, Fields, Text};
 pub use header::{FieldSink, Header, WriteHeader};
 pub use reply::Reply;

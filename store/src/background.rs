@@ -1,13 +1,13 @@
 //! The store's parts, its threads, and its end.
 //!
 //! Threads: `flush` puts the log on disk, `reput` dispatches what appenders leave, `prepare` makes the next log file,
-//! `flush-queues` puts what is derived from the log on disk and writes the checkpoint, `clean` watches the disk. All
-//! sleep while there is nothing to do.
+//! `flush-queues` puts what is derived from the log on disk and writes the checkpoint, `clean` watches the disk and lets
+//! go of queue files that nobody uses. All sleep while there is nothing to do.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,9 @@ use parking_lot::Mutex;
 use crate::abort::AbortFile;
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
+use crate::clean::{self, Cleaner, Round};
 use crate::commitlog::CommitLog;
-use crate::disk;
+use crate::disk::Gauge;
 use crate::dispatch::{Dispatcher, Drained};
 use crate::error::StoreError;
 use crate::flush::Flusher;
@@ -41,7 +42,7 @@ const PAGE: usize = 4096;
 pub struct Health {
     /// Why appends are refused until a restart: closing, or something failed.
     pub refusal: Option<&'static str>,
-    /// Appends are refused as long as the disk is above its warning level.
+    /// Appends are refused as long as the disk is above its warning level, or has no room for the consume queues.
     pub disk_full: bool,
     /// A sync of the log failed.
     pub flush_failed: bool,
@@ -59,13 +60,12 @@ pub(crate) struct Core {
     abort: AbortFile,
     lock: Mutex<Option<StoreLock>>,
     sync_flush: bool,
-    /// [`QueueTable::changes`] that the checkpoint's fingerprint belongs to.
-    queues_known: AtomicU64,
     stopped: AtomicBool,
     threads: Mutex<Threads>,
     reput: Bell,
     queue_flush: Bell,
     clean: Bell,
+    cleaner: Cleaner,
 }
 
 /// The running threads.
@@ -98,13 +98,19 @@ impl Core {
             abort,
             lock: Mutex::new(Some(lock)),
             sync_flush,
-            queues_known: AtomicU64::new(u64::MAX),
             stopped: AtomicBool::new(false),
             threads: Mutex::new(threads),
             reput: Bell::default(),
             queue_flush: Bell::default(),
             clean: Bell::default(),
+            cleaner: Cleaner::default(),
         }
+    }
+
+    /// With another way to tell how full the disk is.
+    pub(crate) fn with_gauge(mut self, gauge: Gauge) -> Core {
+        self.cleaner.gauge = gauge;
+        self
     }
 
     /// Starts the threads.
@@ -112,14 +118,15 @@ impl Core {
     /// # Errors
     /// The system has no thread left; those that were started end with [`Core::close`].
     pub(crate) fn start(core: &Arc<Core>) -> Result<(), StoreError> {
-        let bodies: [(&str, fn(&Core)); 5] = [
+        type Body = fn(&Core);
+        let bodies: [(&str, Body); 5] = [
             ("flush", |core| core.flusher.run(|| core.flushed())),
             ("reput", Core::run_reput),
             ("prepare", |core| core.log.prepare()),
             ("flush-queues", Core::run_queue_flush),
             ("clean", Core::run_clean),
         ];
-        core.note_queues();
+        core.note_files();
         let mut threads = core.threads.lock();
         for (name, body) in bodies {
             let this = Arc::clone(core);
@@ -159,18 +166,27 @@ impl Core {
     #[inline]
     fn dispatched(&self) {
         self.queue_flush.passed(self.dispatcher.position());
-        if self.queues.changes() != self.queues_known.load(Ordering::Relaxed) {
-            self.note_queues();
+        self.note_changed_files();
+    }
+
+    #[inline]
+    fn note_changed_files(&self) {
+        if self.queues.fingerprint() != self.checkpoint.queue_files()
+            || self.index_fingerprint() != self.checkpoint.index_files()
+        {
+            self.note_files();
         }
     }
 
-    /// Tells the checkpoint which queues there are.
+    #[inline]
+    fn index_fingerprint(&self) -> u64 {
+        self.index.as_ref().map_or(0, |index| index.fingerprint())
+    }
+
+    /// Tells the checkpoint which files of queues and index there are.
     #[cold]
-    fn note_queues(&self) {
-        let changes = self.queues.changes();
-        if self.queues_known.swap(changes, Ordering::AcqRel) != changes
-            && let Err(error) = self.checkpoint.write_fingerprint(self.queues.fingerprint())
-        {
+    fn note_files(&self) {
+        if let Err(error) = self.checkpoint.write_fingerprints(self.queues.fingerprint(), self.index_fingerprint()) {
             tracing::warn!(%error, "the next start may have to look through the whole log");
         }
     }
@@ -180,7 +196,21 @@ impl Core {
         if let Err(error) = self.queues.delete_topic(topic) {
             tracing::error!(topic, %error, "the topic is forgotten, but not all of its files are gone");
         }
-        self.note_queues();
+        self.note_files();
+    }
+
+    /// See [`crate::Store::delete_expired_files`].
+    pub(crate) fn delete_expired_files(&self) {
+        self.cleaner.ask();
+        self.clean.ring();
+    }
+
+    /// See [`crate::Store::delete_dead_queues`].
+    pub(crate) fn delete_dead_queues(&self, keep: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
+        let start = self.log.range().start;
+        let result = self.queues.delete_queues(|queue| clean::is_dead(queue, start) && !keep(queue.topic()));
+        self.note_files();
+        result
     }
 
     /// On the flush thread, after a sync.
@@ -196,7 +226,22 @@ impl Core {
             let timeout = (failures > 0).then_some(Duration::from_secs(1));
             self.reput.wait(u64::MAX, timeout, || 0);
             failures = match self.drain_all() {
-                Ok(()) => 0,
+                Ok(()) => {
+                    if self.cleaner.set_no_space(false) {
+                        // To take appends again as soon as the disk's level allows it.
+                        self.clean.ring();
+                    }
+                    0
+                }
+                // Goes by itself when there is room again; no appends until then.
+                Err(error) if error.is_no_space() => {
+                    if !self.cleaner.set_no_space(true) {
+                        tracing::error!(%error, "no room for the consume queues: appends are refused");
+                        self.log.set_disk_full(true);
+                        self.clean.ring();
+                    }
+                    failures.max(1)
+                }
                 Err(error) => {
                     tracing::error!(%error, failures, "dispatch failed");
                     if failures + 1 == DISPATCH_TRIES {
@@ -222,6 +267,9 @@ impl Core {
         while !self.stopped() {
             if self.dispatcher.position() <= safe {
                 self.queue_flush.wait(safe + 1, None, || self.dispatcher.position());
+            }
+            if self.stopped() {
+                return;
             }
             let config = self.options.config.load_full();
             let millis = |value: i32| Duration::from_millis(u64::try_from(value).unwrap_or(0).max(10));
@@ -269,9 +317,30 @@ impl Core {
     fn run_clean(&self) {
         while !self.stopped() {
             let interval = u64::try_from(self.options.config.load().clean_resource_interval).unwrap_or(0).max(1000);
-            if let Err(error) = disk::check(&self.options.config.load(), &self.log, &self.queues, self.index.as_deref())
-            {
+            let sleep = |time: Duration| {
+                if !time.is_zero() {
+                    self.clean.wait(u64::MAX, Some(time), || 0);
+                }
+                !self.stopped()
+            };
+            let round = Round {
+                config: &self.options.config.load_full(),
+                log: &self.log,
+                queues: &self.queues,
+                index: self.index.as_deref(),
+                dispatched: self.dispatcher.position(),
+                sleep: &sleep,
+            };
+            if let Err(error) = self.cleaner.round(&round) {
                 tracing::error!(%error, "old files could not be deleted");
+            }
+            self.note_changed_files();
+            self.dispatched();
+            // What nobody used for a round.
+            self.queues.unmap_idle();
+            // A pause within the round may have taken the ring of the end.
+            if self.stopped() {
+                return;
             }
             self.clean.wait(u64::MAX, Some(Duration::from_millis(interval)), || 0);
         }

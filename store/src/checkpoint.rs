@@ -11,8 +11,10 @@
 //! 40  logicsPhysicalOffset  start of the last record whose queue entry is on disk
 //! ```
 //!
-//! The last 8 bytes, which Java leaves alone, hold the fingerprint of the set of consume queues, 0 when unknown: a
-//! queue whose files are lost leaves no other trace, and its offsets would be given a second time.
+//! The last 24 bytes, which Java leaves alone, are ours: a hash of the six integers as we wrote them, and fingerprints
+//! of the sets of index files and of consume queue files, 0 when unknown. A file that is lost leaves no other trace, and
+//! a queue's offsets would be given a second time. When the hash is wrong another broker has worked on the store since,
+//! and the fingerprints say nothing.
 //!
 //! Crash: the integers lie in one sector and are written in one call. A missing, short or nonsensical file counts as
 //! zeros, which makes recovery start at the first log file.
@@ -22,11 +24,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::error::StoreError;
 
 const FILE_LEN: u64 = 4096;
 const FIELDS: usize = 6;
-const FINGERPRINT_AT: u64 = FILE_LEN - 8;
+const OURS_AT: u64 = FILE_LEN - 24;
 
 /// See the module's text. Setting a value changes memory only; [`Checkpoint::flush`] writes the file.
 #[derive(Debug)]
@@ -45,7 +49,10 @@ pub struct Checkpoint {
     pub confirm_phys_offset: CheckpointField,
     /// Start of the last record whose queue entry is on disk.
     pub logics_phys_offset: CheckpointField,
-    fingerprint: AtomicU64,
+    queue_files: AtomicU64,
+    index_files: AtomicU64,
+    /// The hash of the integers in the file; held while the file is written.
+    hash: Mutex<u64>,
 }
 
 /// One integer of the checkpoint. Any thread may read or set it.
@@ -85,10 +92,15 @@ impl Checkpoint {
         if len < FILE_LEN {
             file.set_len(FILE_LEN).map_err(error)?;
         }
-        let mut fingerprint = [0; 8];
+        let mut ours = [0; 24];
         if len == FILE_LEN {
-            file.read_exact_at(&mut fingerprint, FINGERPRINT_AT).map_err(error)?;
+            file.read_exact_at(&mut ours, OURS_AT).map_err(error)?;
         }
+        let ours: Vec<u64> = ours.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
+        let (queue_files, index_files) = match ours[..] {
+            [known, index_files, queue_files] if known == hash(&bytes) => (queue_files, index_files),
+            _ => (0, 0),
+        };
         let mut values = bytes.as_chunks::<8>().0.iter().map(|chunk| i64::from_be_bytes(*chunk).max(0));
         let mut field = || CheckpointField(AtomicI64::new(values.next().unwrap_or(0)));
         Ok(Checkpoint {
@@ -100,24 +112,35 @@ impl Checkpoint {
             master_flushed_offset: field(),
             confirm_phys_offset: field(),
             logics_phys_offset: field(),
-            fingerprint: AtomicU64::new(u64::from_be_bytes(fingerprint)),
+            queue_files: AtomicU64::new(queue_files),
+            index_files: AtomicU64::new(index_files),
+            hash: Mutex::new(hash(&bytes)),
         })
     }
 
-    /// The fingerprint of the consume queues that the file was last told; 0 when it was told none.
-    pub fn fingerprint(&self) -> u64 {
-        self.fingerprint.load(Ordering::Acquire)
+    /// The fingerprint of the consume queues' files that the file was last told; 0 when it was told none.
+    pub fn queue_files(&self) -> u64 {
+        self.queue_files.load(Ordering::Acquire)
     }
 
-    /// Writes the fingerprint into the file, without waiting for the device: that happens with the next flush.
+    /// The fingerprint of the index files, likewise.
+    pub fn index_files(&self) -> u64 {
+        self.index_files.load(Ordering::Acquire)
+    }
+
+    /// Writes the fingerprints into the file, without waiting for the device: that happens with the next flush.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn write_fingerprint(&self, fingerprint: u64) -> Result<(), StoreError> {
-        self.fingerprint.store(fingerprint, Ordering::Release);
-        self.file
-            .write_all_at(&fingerprint.to_be_bytes(), FINGERPRINT_AT)
-            .map_err(|source| StoreError::Io { path: self.path.clone(), source })
+    pub fn write_fingerprints(&self, queue_files: u64, index_files: u64) -> Result<(), StoreError> {
+        let hash = self.hash.lock();
+        self.queue_files.store(queue_files, Ordering::Release);
+        self.index_files.store(index_files, Ordering::Release);
+        let mut bytes = [0; 24];
+        for (chunk, value) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([*hash, index_files, queue_files]) {
+            *chunk = value.to_be_bytes();
+        }
+        self.file.write_all_at(&bytes, OURS_AT).map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
 
     fn fields(&self) -> [&CheckpointField; FIELDS] {
@@ -140,9 +163,21 @@ impl Checkpoint {
         for (chunk, field) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.fields()) {
             *chunk = field.get().to_be_bytes();
         }
-        let written = self.file.write_all_at(&bytes, 0).and_then(|()| self.file.sync_data());
+        let mut known = self.hash.lock();
+        *known = hash(&bytes);
+        let written = self
+            .file
+            .write_all_at(&bytes, 0)
+            .and_then(|()| self.file.write_all_at(&known.to_be_bytes(), OURS_AT))
+            .and_then(|()| self.file.sync_data());
         written.map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
+}
+
+/// Of the integers as they lie in the file; never 0.
+fn hash(bytes: &[u8]) -> u64 {
+    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv) | 1 << 63
 }
 
 #[cfg(test)]
@@ -164,12 +199,20 @@ mod tests {
         for i in 0..6 {
             assert_eq!(bytes[8 * i..8 * i + 8], (i as u64 + 1).to_be_bytes());
         }
-        assert!(bytes[48..].iter().all(|&byte| byte == 0));
+        assert!(bytes[48..4072].iter().all(|&byte| byte == 0));
         let again = Checkpoint::open(&path).unwrap();
         assert_eq!(again.fields().map(CheckpointField::get), [1, 2, 3, 4, 5, 6]);
-        again.write_fingerprint(77).unwrap();
+        again.write_fingerprints(77, 78).unwrap();
         let again = Checkpoint::open(&path).unwrap();
-        assert_eq!((again.fingerprint(), again.logics_phys_offset.get()), (77, 6));
+        assert_eq!((again.queue_files(), again.index_files(), again.logics_phys_offset.get()), (77, 78, 6));
+        again.logics_phys_offset.set(7);
+        again.flush().unwrap();
+        let again = Checkpoint::open(&path).unwrap();
+        assert_eq!((again.queue_files(), again.index_files()), (77, 78));
+        // Another program writes the integers and leaves the rest alone.
+        again.file.write_all_at(&8i64.to_be_bytes(), 40).unwrap();
+        let again = Checkpoint::open(&path).unwrap();
+        assert_eq!((again.queue_files(), again.index_files(), again.logics_phys_offset.get()), (0, 0, 8));
     }
 
     #[test]

@@ -33,6 +33,14 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether there is no room on the disk, or for the user: it may work again later.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, StoreError::Io { source, .. }
+            if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded))
+    }
+}
+
 /// A message was not stored.
 #[derive(Debug, Error)]
 pub enum AppendError {

@@ -40,9 +40,6 @@ pub struct Flusher {
     files_durable: AtomicU64,
     stopped: AtomicBool,
     failed: AtomicBool,
-    /// Makes the next sync fail.
-    #[cfg(test)]
-    fault: AtomicBool,
 }
 
 impl Flusher {
@@ -59,8 +56,6 @@ impl Flusher {
             files_durable: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            #[cfg(test)]
-            fault: AtomicBool::new(false),
         }
     }
 
@@ -137,10 +132,6 @@ impl Flusher {
     }
 
     fn sync(&self, from: u64, to: u64) -> io::Result<()> {
-        #[cfg(test)]
-        if self.fault.load(Ordering::Relaxed) {
-            return Err(io::Error::other("a fault"));
-        }
         for segment in self.log.segments().snapshot().iter() {
             if segment.end() <= from || segment.base() >= to {
                 continue;
@@ -183,7 +174,9 @@ impl Flusher {
             (limits.least.min(FLUSH_BYTES), limits.thorough)
         };
         let timeout = until.saturating_sub(since.elapsed());
-        if self.requested.load(Ordering::SeqCst) <= flushed && !timeout.is_zero() {
+        // The ring of `stop` may have ended an earlier sleep.
+        let awake = self.requested.load(Ordering::SeqCst) > flushed || self.stopped.load(Ordering::SeqCst);
+        if !awake && !timeout.is_zero() {
             self.log.flush_bell.wait(flushed + bytes, Some(timeout), || self.log.wrote().get());
         }
     }
@@ -346,9 +339,11 @@ mod tests {
     #[test]
     fn a_failed_sync_is_final() {
         let setup = setup(never());
-        setup.flusher.fault.store(true, Ordering::Relaxed);
+        let dir = setup.dir.path().join("commitlog");
         running(&setup, || {
             append(&setup.log, 10).unwrap();
+            // The name of the new file cannot be made durable.
+            std::fs::remove_dir_all(&dir).unwrap();
             setup.flusher.request();
             let start = Instant::now();
             while !setup.flusher.failed() {
@@ -358,7 +353,7 @@ mod tests {
         });
         assert!(matches!(append(&setup.log, 10), Err(AppendError::NotWritable("a flush failed"))));
         // Even when the device works again.
-        setup.flusher.fault.store(false, Ordering::Relaxed);
+        std::fs::create_dir(&dir).unwrap();
         assert!(!setup.flusher.flush());
         assert_eq!(setup.flusher.flushed().get(), 0);
         assert!(setup.log.record_at(0).is_some());

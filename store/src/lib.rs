@@ -7,6 +7,7 @@ pub mod abort;
 mod background;
 mod bell;
 pub mod checkpoint;
+mod clean;
 pub mod commitlog;
 pub mod ctl;
 pub mod disk;

@@ -16,6 +16,7 @@ use crate::flush::Flusher;
 use crate::index::{Geometry, Index};
 use crate::lock::StoreLock;
 use crate::queue::{QueueTable, TableOptions};
+use crate::record::RecordView;
 use crate::types::StoreOptions;
 
 impl Core {
@@ -45,23 +46,23 @@ impl Core {
             }
             false => None,
         };
-        let levels = DelayLevels::parse(&config.message_delay_level);
-        let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels);
-        let checks = Checks { crc: config.check_crc_on_recover, crc_property: config.force_verify_prop_crc };
+        let checks =
+            Checks { crc: config.check_crc_on_recover, crc_property: config.force_verify_prop_crc, torn: !clean };
 
-        let fingerprint = queues.fingerprint();
-        let recovery = Recovery {
-            log: &log,
-            queues: &queues,
-            fingerprint,
-            index: index.as_deref(),
-            checkpoint: &checkpoint,
-            checks,
-        };
+        let files = (queues.fingerprint(), index.as_ref().map_or(0, |index| index.fingerprint()));
+        if let Some(index) = &index {
+            // Without what the load removed.
+            index.recount();
+        }
+        let recovery =
+            Recovery { log: &log, queues: &queues, files, index: index.as_deref(), checkpoint: &checkpoint, checks };
         let index_counts = config.message_index_enable && config.message_index_safe;
         let from = recovery.start(clean, index_counts);
-        let end = recovery.cut(from)?;
-        recovery.dispatch(&dispatcher, clean, from)?;
+        let (end, index_cut) = recovery.cut(from)?;
+        let levels = DelayLevels::parse(&config.message_delay_level);
+        let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels);
+        let index_cut = index_cut || index.as_ref().is_some_and(|index| index.is_damaged());
+        recovery.dispatch(&dispatcher, Found { clean, index_cut }, from)?;
         tracing::info!(
             path = %root.display(), clean, from, end = end.offset, reason = ?end.reason,
             "the store is recovered"
@@ -73,12 +74,21 @@ impl Core {
     }
 }
 
+/// How the store was found.
+#[derive(Clone, Copy)]
+struct Found {
+    /// It was closed in order.
+    clean: bool,
+    /// The index knew more than the log and lost files.
+    index_cut: bool,
+}
+
 /// What recovery works on.
 struct Recovery<'a> {
     log: &'a CommitLog,
     queues: &'a QueueTable,
-    /// Of the queues as they were found.
-    fingerprint: u64,
+    /// Fingerprints of the files of queues and index as they were found.
+    files: (u64, u64),
     index: Option<&'a Index>,
     checkpoint: &'a Checkpoint,
     checks: Checks,
@@ -103,53 +113,111 @@ impl Recovery<'_> {
         self.log.file_to_recover_from(matches, self.checks)
     }
 
-    /// Finds the end of the log and cuts log, queues and index there.
-    fn cut(&self, from: u64) -> Result<End, StoreError> {
+    /// Finds the end of the log and cuts log, queues and index there. True: the index lost something.
+    fn cut(&self, from: u64) -> Result<(End, bool), StoreError> {
         let end = self.log.find_end(from, self.checks);
+        let mut cut_index = false;
         if self.log.segments().first().is_none() {
             // The log's files are gone: what points into them is worth nothing.
             self.queues.delete_all()?;
             self.index.map_or(Ok(()), Index::delete_all)?;
         }
+        if let Some(index) = self.index
+            && self.index_lost(index)
+        {
+            index.delete_all()?;
+            cut_index = true;
+        }
         self.log.truncate(end.offset)?;
         self.queues.truncate_dirty(end.offset)?;
+        cut_index |= self.index.map_or(Ok(0), |index| index.truncate(end.offset))? > 0;
         // As Java leaves it: the start of the last record.
         self.checkpoint.confirm_phys_offset.set(end.last_record.unwrap_or(from) as i64);
-        Ok(end)
+        Ok((end, cut_index))
     }
 
-    /// Whether the set of queues is another than when the store was last open. Then the whole log is read: a queue that
-    /// is gone would begin anew with offsets that records in the log carry.
-    fn queues_lost(&self) -> bool {
-        let known = self.checkpoint.fingerprint();
-        let lost = known != 0 && known != self.fingerprint;
-        if lost {
-            tracing::warn!("consume queues are missing or new: the whole log is dispatched again");
+    /// Whether the queues have other files than when the store was last open. Then the whole log is read: a queue that
+    /// has lost files would give offsets that records in the log carry.
+    fn queues_lost(&self, log_end: u64) -> bool {
+        let known = self.checkpoint.queue_files();
+        let files = known != 0 && known != self.files.0 || self.queues.files_missing();
+        // What is on disk of the queues is never ahead of the log: this checkpoint is not to be believed.
+        let ahead = u64::try_from(self.checkpoint.logics_phys_offset.get()).is_ok_and(|offset| offset > log_end);
+        if files || ahead {
+            tracing::warn!(files, ahead, "consume queues may have lost files: the whole log is dispatched again");
+        }
+        files || ahead
+    }
+
+    /// Whether the index has other files than when the store was last open, or, when that is not known, none.
+    fn index_lost(&self, index: &Index) -> bool {
+        let known = self.checkpoint.index_files();
+        let lost = if known == 0 { index.files().is_empty() } else { known != self.files.1 };
+        if lost && self.log.segments().first().is_some() {
+            tracing::warn!("the index has lost files: it is made again from the log");
         }
         lost
     }
 
     /// Feeds queues and index what they may have lost.
-    fn dispatch(&self, dispatcher: &Dispatcher, clean: bool, from: u64) -> Result<(), StoreError> {
+    fn dispatch(&self, dispatcher: &Dispatcher, found: Found, from: u64) -> Result<(), StoreError> {
         let start = self.log.range().start;
-        let from = match (u64::try_from(self.queues.max_phys()), clean) {
-            _ if self.queues_lost() => start,
+        let lost = self.queues_lost(self.log.range().end);
+        self.queues.set_files_missing(lost);
+        let from = match (u64::try_from(self.queues.max_phys()), found.clean) {
+            _ if lost => start,
             // Without any entry everything is missing, whatever the checkpoint says.
             (Err(_), _) => start,
             (Ok(in_queues), true) => in_queues,
             (Ok(in_queues), false) => in_queues.min(from),
         };
+        if let Some(index) = self.index
+            && (!found.clean || found.index_cut)
+        {
+            self.each_record(self.index_end(index), |phys, record| {
+                if phys >= from {
+                    return Ok(false);
+                }
+                dispatcher.index_record(phys, record);
+                Ok(true)
+            })?;
+        }
+        self.each_record(from, |phys, record| dispatcher.record(phys, record).map(|()| true))?;
+        dispatcher.reset(self.log.wrote().get());
+        self.queues.set_files_missing(false);
+        self.queues.all().iter().try_for_each(|queue| queue.keep_floor())?;
+        self.queues.correct_min(start)
+    }
+
+    /// Where the index ends. Files that were not known to be on disk are removed after a kill: the keys from here on are
+    /// missing, although the queues may go much further.
+    fn index_end(&self, index: &Index) -> u64 {
+        let end = u64::try_from(index.end_phys()).unwrap_or(0);
+        let stands_there = |record: &RecordView<'_>| record.phys_offset() as u64 == end;
+        let record = self.log.record_at(end);
+        match record.as_ref().and_then(|record| RecordView::parse(record).ok()).filter(stands_there) {
+            Some(_) => end,
+            None => self.log.range().start,
+        }
+    }
+
+    /// Visits the records from an offset on, until `each` says that it has enough.
+    fn each_record(
+        &self,
+        from: u64,
+        mut each: impl FnMut(u64, &RecordView<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         let mut walk = self.log.walk(from);
         loop {
             while let Some((phys, record)) = walk.next_record() {
-                dispatcher.record(phys, &record)?;
+                if !each(phys, &record)? {
+                    return Ok(());
+                }
             }
-            let Some(error) = walk.error() else { break };
+            let Some(error) = walk.error() else { return Ok(()) };
             // In a file before the one where the checks began.
             tracing::error!(offset = walk.position(), %error, "no record stands here: the rest of the file is passed over");
             walk.skip_file();
         }
-        dispatcher.reset(self.log.wrote().get());
-        self.queues.correct_min(start)
     }
 }

@@ -8,6 +8,7 @@ use config::BrokerRole;
 use crate::background::Core;
 pub use crate::background::Health;
 use crate::commitlog::{AppendLimits, Batch, CommitLog, NextOffset};
+pub use crate::disk::{Gauge, Partition};
 use crate::error::{AppendError, StoreError};
 use crate::index::KeyKind;
 use crate::query::{self, KeyQuery};
@@ -29,9 +30,22 @@ impl Store {
     /// # Errors
     /// In use by another process, files that do not fit together, or the disk.
     pub fn open(options: StoreOptions) -> Result<Arc<Store>, StoreError> {
-        let core = Arc::new(Core::open(options)?);
-        Core::start(&core)?;
-        Ok(Arc::new(Store { core }))
+        Store::start(Core::open(options)?)
+    }
+
+    /// As [`Store::open`], with another way to tell how full the disk is.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with_gauge(options: StoreOptions, gauge: Gauge) -> Result<Arc<Store>, StoreError> {
+        Store::start(Core::open(options)?.with_gauge(gauge))
+    }
+
+    fn start(core: Core) -> Result<Arc<Store>, StoreError> {
+        // Dropped, and with that closed, when the threads cannot be started.
+        let store = Arc::new(Store { core: Arc::new(core) });
+        Core::start(&store.core)?;
+        Ok(store)
     }
 
     /// The queue when it exists (in memory or on disk).
@@ -96,8 +110,12 @@ impl Store {
     }
 
     /// Whether the device cannot keep up: an append has been held back for longer than `osPageCacheBusyTimeOutMills`.
+    ///
+    /// One relaxed load while nobody appends.
+    #[inline]
     pub fn page_cache_busy(&self) -> bool {
-        self.core.log.locked_for() > self.core.options.config.load().os_page_cache_busy_time_out_mills
+        let limit = || self.core.options.config.load().os_page_cache_busy_time_out_mills;
+        self.core.log.locked_for().is_some_and(|held| held > limit())
     }
 
     /// Makes everything appended so far readable: feeds consume queues and index from the log on the calling thread, or
@@ -173,11 +191,13 @@ impl Store {
         query::store_time(queue, &self.core.log, offset)
     }
 
-    /// Records of a topic whose index key is `key`: the newest, at most `max`, stored within `time` (ms), in the order
+    /// Records of a topic whose index key is `key`: the newest, at most `max` and `maxMsgsNumBatch`, stored within `time` (ms), in the order
     /// of the log.
     pub fn query(&self, topic: &str, key: &str, max: usize, time: Range<i64>) -> QueryResult {
         let Some(index) = &self.core.index else { return QueryResult::default() };
         let end = time.end.saturating_sub(1);
+        let limit = usize::try_from(self.core.options.config.load().max_msgs_num_batch).unwrap_or(0);
+        let max = max.min(limit);
         query::by_key(index, &self.core.log, &KeyQuery { topic, key, kind: KeyKind::Key, max, begin: time.start, end })
     }
 
@@ -190,6 +210,21 @@ impl Store {
     /// Forgets a topic: its consume queues are removed from disk and memory.
     pub fn delete_topic(&self, topic: &str) {
         self.core.delete_topic(topic);
+    }
+
+    /// Deletes log files older than `fileReservedTime` in the next rounds of the cleaner, at any hour: code 329. Returns at
+    /// once.
+    pub fn delete_expired_files(&self) {
+        self.core.delete_expired_files();
+    }
+
+    /// Forgets the queues whose messages are all gone from the log, with their files and offsets, unless `keep` wants their
+    /// topic: code 306. Returns how many went.
+    ///
+    /// # Errors
+    /// A file could not be removed; the queues are forgotten nevertheless.
+    pub fn delete_dead_queues(&self, keep: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
+        self.core.delete_dead_queues(keep)
     }
 
     /// Stops the threads, dispatches the rest, flushes everything, writes the checkpoint, removes `abort`, unlocks.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use config::{Live, MessageStoreConfig};
 
+use crate::dispatch::Arrived;
 use crate::queue::Queue;
 
 /// A record in a mapped commitlog file. Cheap to clone; keeps the file mapped.
@@ -19,7 +20,7 @@ pub struct StoreOptions {
     pub store_host: SocketAddr,
     /// Called on the dispatching thread after a message of that queue became readable, once a batch and queue:
     /// wakes parked pulls. Must not block.
-    pub arrived: Option<Arc<dyn Fn(&Arrival<'_>) + Send + Sync>>,
+    pub arrived: Option<Arrived>,
 }
 
 /// A queue has new readable messages.

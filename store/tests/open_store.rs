@@ -215,3 +215,24 @@ fn a_full_disk_refuses_until_there_is_room() {
     assert!(store.log().set_disk_full(false));
     send(&store, b"x").unwrap();
 }
+
+#[test]
+fn queue_files_that_nobody_uses_are_unmapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(MessageStoreConfig { clean_resource_interval: 1000, ..config(dir.path()) });
+    let queues = dir.path().join("consumequeue");
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().filter(|line| line.contains(queues.to_str().unwrap())).count()
+    };
+    for round in 1..=2 {
+        send(&store, b"x").unwrap();
+        store.dispatch();
+        assert_eq!((mapped(), store.queue("T", 0).unwrap().max_offset()), (1, round));
+        wait_for("nobody uses the file", || mapped() == 0);
+    }
+    let queue = store.queue("T", 0).unwrap();
+    let mut result = ReadResult::default();
+    store.read(&queue, &ReadRequest { offset: 0, max_messages: 10, max_bytes: 1 << 20 }, &All, &mut result);
+    assert_eq!((result.status, result.records.len()), (ReadStatus::Found, 2));
+}

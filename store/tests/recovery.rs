@@ -260,6 +260,61 @@ fn r_05_sigkill() {
     assert_eq!((next.queue_offset, next.phys_offset), (10, end));
 }
 
+/// Files of the index that were full are on disk and stay, the last one is made again from the log: no key is missing,
+/// whatever the checkpoint says of the queues.
+#[test]
+fn r_05_every_key_after_a_kill() {
+    for synced in [0, 900, 1000] {
+        let dir = Dir::new();
+        let store = dir.open();
+        send(&store, "Gone", "gone");
+        store.delete_topic("Gone");
+        for i in 0..1000 {
+            send_sized(&store, "T", &format!("k{i}"), 220);
+            if i + 1 == synced {
+                // Queues and checkpoint are safe up to here, the last file of the index is not.
+                store.sync_all().unwrap();
+            }
+        }
+        let dir = dir.killed();
+        for life in 0..2 {
+            let store = dir.open();
+            let missing: Vec<_> = (0..1000).filter(|i| found_by_key(&store, "T", &format!("k{i}")) != 1).collect();
+            assert!(missing.is_empty(), "synced {synced}, life {life}: {missing:?}");
+            assert_eq!(read(&store, "T").len(), 1000 + life);
+            // It is read again for the index, but the queues of a deleted topic do not come back with it.
+            assert!(synced == 0 || store.queue("Gone", 0).is_none());
+            assert!(life == 0 || found_by_key(&store, "T", "later0") == 1);
+            send(&store, "T", &format!("later{life}"));
+            assert_eq!(found_by_key(&store, "T", &format!("later{life}")), 1);
+            store.close();
+        }
+    }
+}
+
+/// The index may be on disk when the end of the log is not.
+#[test]
+fn an_index_that_knows_more_than_the_log() {
+    for clean in [true, false] {
+        let dir = Dir::new();
+        let store = dir.open();
+        let sent: Vec<_> = (0..850).map(|i| send_sized(&store, "T", &format!("k{i}"), 220)).collect();
+        store.close();
+        drop(store);
+        let cut = sent[820].phys_offset;
+        invert(&dir.log_file(cut / LOG_FILE as u64 * LOG_FILE as u64), cut % LOG_FILE as u64 + 4);
+        if !clean {
+            fs::write(dir.path("abort"), "1").unwrap();
+        }
+        let store = dir.open();
+        assert_eq!(read(&store, "T").len(), 820);
+        let missing: Vec<_> = (0..820).filter(|i| found_by_key(&store, "T", &format!("k{i}")) != 1).collect();
+        assert!(missing.is_empty(), "clean {clean}: {missing:?}");
+        send(&store, "T", "new");
+        assert_eq!(found_by_key(&store, "T", "new"), 1);
+    }
+}
+
 /// RB: 130 messages in the first file; RC: 600 in all.
 fn two_topics(dir: &Dir) -> Arc<Store> {
     let store = dir.open();

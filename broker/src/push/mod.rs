@@ -3,4 +3,5 @@
 pub mod consume_directly;
 pub mod ids_changed;
 pub mod pass;
+pub mod reply_message;
 pub mod running_info;

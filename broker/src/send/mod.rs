@@ -13,13 +13,14 @@ mod incoming;
 pub mod properties;
 mod put;
 mod refusal;
+mod reply;
 mod retry;
 mod targets;
 mod unique_id;
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use config::{BrokerConfig, FlushDiskType, Live, MessageStoreConfig};
 use remoting::server::{Cx, Outcome};
@@ -77,6 +78,8 @@ pub struct Sender {
     own: [Vec<u8>; 2],
     /// Tells the brokers of a process apart in what threads keep.
     owner: u64,
+    /// Bytes of replies that clients have not confirmed yet.
+    unconfirmed: Arc<AtomicUsize>,
 }
 
 /// What a thread keeps from message to message.
@@ -107,12 +110,16 @@ impl Sender {
             ids: UniqueIds::new(parts.identity.store_host.ip()),
             own,
             owner: OWNERS.fetch_add(1, Ordering::Relaxed),
+            unconfirmed: Arc::default(),
             parts,
         }
     }
 
     /// Handles a send of either kind.
     pub fn send(&self, cx: &mut Cx<'_>, incoming: &Incoming<'_>) -> Outcome {
+        if self.parts.store.page_cache_busy() {
+            return Refusal::busy().into();
+        }
         let config = self.parts.config.load();
         let outcome = LOCAL.with_borrow_mut(|local| self.take(cx, &config, local, incoming));
         outcome.unwrap_or_else(|refusal| {
@@ -128,6 +135,22 @@ impl Sender {
         local: &mut Local,
         incoming: &Incoming<'_>,
     ) -> Result<Outcome, Refusal> {
+        let (at, queue_id) = self.check(&mut local.targets, config, cx, incoming)?;
+        if incoming.batch {
+            return self.take_batch(cx, config, local, at, incoming, queue_id);
+        }
+        self.take_one(cx, config, local, at, incoming, queue_id)
+    }
+
+    /// What is asked of every message before anything is done with it. Returns where its topic stands in `targets`, and its
+    /// queue.
+    fn check(
+        &self,
+        targets: &mut Targets,
+        config: &BrokerConfig,
+        cx: &Cx<'_>,
+        incoming: &Incoming<'_>,
+    ) -> Result<(usize, i32), Refusal> {
         if cx.body().is_empty() {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message has no body"));
         }
@@ -135,8 +158,8 @@ impl Sender {
         if start > 0 && now_millis() < start {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, format!("broker unable to service, until {start}")));
         }
-        let at = self.target(&mut local.targets, config, cx, incoming)?;
-        let topic = &local.targets.get(at).topic;
+        let at = self.target(targets, config, cx, incoming)?;
+        let topic = &targets.get(at).topic;
         if config.broker_permission & PERM_WRITE == 0 && topic.order {
             return Err(sending_forbidden(config));
         }
@@ -147,10 +170,7 @@ impl Sender {
             id if id >= 0 => id,
             _ => random_queue(topic.write_queue_nums)?,
         };
-        if incoming.batch {
-            return self.take_batch(cx, config, local, at, incoming, queue_id);
-        }
-        self.take_one(cx, config, local, at, incoming, queue_id)
+        Ok((at, queue_id))
     }
 
     fn take_one(

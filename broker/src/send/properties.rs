@@ -89,6 +89,10 @@ known! {
     TimerDeliverMs = b"TIMER_DELIVER_MS",
     /// When the timer delivers a message that it has already taken.
     TimerOutMs = b"TIMER_OUT_MS",
+    /// Id of the client that a reply is for.
+    ReplyToClient = b"REPLY_TO_CLIENT",
+    /// When a reply was handed to that client, in milliseconds since the epoch.
+    PushReplyTime = b"PUSH_REPLY_TIME",
 }
 
 /// Up to so many entries are compared with one another for repeated names; beyond it a map does it.

@@ -56,6 +56,9 @@ impl Sender {
         message: &Message<'_>,
         properties: &mut Properties,
     ) -> Result<Put, Refusal> {
+        if self.parts.store.page_cache_busy() {
+            return Err(Refusal::page_cache_busy());
+        }
         if let Some(level_queue) = self.place(topic, queue_id, message, properties)? {
             return self.put_delayed(level_queue, message, properties);
         }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use remoting::ResponseCode;
+use remoting::server::Outcome;
+use remoting::{Reply, ResponseCode};
 
 /// A code and a remark. Cold: made only when a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +31,28 @@ impl Refusal {
         )
     }
 
+    /// The answer to every message while the store cannot keep up, before it is looked at.
+    pub fn busy() -> Refusal {
+        Refusal::new(ResponseCode::SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while")
+    }
+
+    /// The answer to a message that was looked at when the store turned out not to keep up.
+    pub fn page_cache_busy() -> Refusal {
+        Refusal::new(ResponseCode::SYSTEM_BUSY, "[PC_SYNCHRONIZED]broker busy, start flow control for a while")
+    }
+
     /// The answer to a number that is none, with Java's text.
     pub fn not_a_number(value: &str) -> Refusal {
         Refusal::new(
             ResponseCode::SYSTEM_ERROR,
             format!("java.lang.NumberFormatException: For input string: \"{value}\""),
         )
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Outcome {
+        Reply::error(refusal.code, refusal.remark).into()
     }
 }
 

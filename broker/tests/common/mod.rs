@@ -14,7 +14,7 @@ use remoting::{Command, RequestCode, SerializeType};
 use store::record::RecordView;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// The longest that any answer may take.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -90,7 +90,17 @@ pub struct Peer {
 impl Peer {
     /// Connects.
     pub async fn connect(addr: SocketAddr) -> Peer {
-        let stream = TcpStream::connect(addr).await.unwrap();
+        Peer::over(TcpStream::connect(addr).await.unwrap())
+    }
+
+    /// Connects with a small receive buffer: a long answer stays with the broker until it is read here.
+    pub async fn connect_slow(addr: SocketAddr) -> Peer {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 * 1024).unwrap();
+        Peer::over(socket.connect(addr).await.unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Peer {
         Peer { stream, buffer: Vec::new(), arrived: VecDeque::new(), opaque: 100 }
     }
 
@@ -107,6 +117,11 @@ impl Peer {
         command.encode(SerializeType::Json, &mut bytes);
         self.stream.write_all(&bytes).await.unwrap();
         self.opaque
+    }
+
+    /// Waits for the first bytes of something, and leaves them where they are.
+    pub async fn wait_readable(&self) {
+        tokio::time::timeout(LIMIT, self.stream.readable()).await.expect("nothing came in time").unwrap();
     }
 
     /// Sends raw bytes.

@@ -1,6 +1,5 @@
 //! Runs the scenario programs of `java-clients`.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -102,7 +101,7 @@ impl Scenarios {
         command.args(&self.arguments).current_dir(scratch.path());
         let process = Process::start(&format!("scenario {names}"), command, &scratch.join("scenario.log"));
         let count = if names == "core" { None } else { Some(names.split(',').count()) };
-        Running { process, count, limit: self.limit, begin: Instant::now(), version: self.version, scratch }
+        Running { process, count, limit: self.limit, begin: Instant::now(), version: self.version, _scratch: scratch }
     }
 }
 
@@ -113,7 +112,7 @@ pub struct Running {
     limit: Duration,
     begin: Instant,
     version: ClientVersion,
-    scratch: Scratch,
+    _scratch: Scratch,
 }
 
 impl Running {
@@ -122,9 +121,9 @@ impl Running {
         self.process.ended().is_none()
     }
 
-    /// Its working directory.
-    pub fn directory(&self) -> PathBuf {
-        self.scratch.path().to_owned()
+    /// What it wrote so far.
+    pub fn log(&self) -> String {
+        self.process.log()
     }
 
     /// Waits for the end and returns the verdicts.
@@ -144,7 +143,10 @@ impl Running {
         let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.passed).collect();
         assert!(failed.is_empty(), "{failed:#?}");
         assert_eq!(status.code(), Some(0), "the scenarios' exit code\n{log}");
-        assert!(!verdicts.is_empty() && self.count.is_none_or(|count| count == verdicts.len()), "a verdict is missing\n{log}");
+        assert!(
+            !verdicts.is_empty() && self.count.is_none_or(|count| count == verdicts.len()),
+            "a verdict is missing\n{log}"
+        );
         verdicts
     }
 }

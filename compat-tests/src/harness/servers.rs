@@ -38,7 +38,12 @@ impl Whose {
             Self::Java => {
                 let main = if server == "mqnamesrv" { "namesrv.NamesrvStartup" } else { "broker.BrokerStartup" };
                 let mut command = Command::new("java");
-                command.args(["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"]);
+                command.args([
+                    "-Xms256m",
+                    "-Xmx512m",
+                    "-XX:+UseSerialGC",
+                    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+                ]);
                 command.arg(format!("-Duser.home={}", home.display())).args(["-cp", &maven::reference()]);
                 command.arg(format!("org.apache.rocketmq.{main}"));
                 command
@@ -145,7 +150,8 @@ impl Namesrv {
         let scratch = Scratch::new();
         let port = ports::broker_port();
         let home = scratch.path().display();
-        let mut file = format!("listenPort={port}\nkvConfigPath={home}/kvConfig.json\nconfigStorePath={home}/stored.conf\n");
+        let mut file =
+            format!("listenPort={port}\nkvConfigPath={home}/kvConfig.json\nconfigStorePath={home}/stored.conf\n");
         for (key, value) in settings {
             file.push_str(&format!("{key}={value}\n"));
         }

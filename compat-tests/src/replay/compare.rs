@@ -3,13 +3,14 @@
 //! What is different by nature is folded first: addresses with the port that the server really has, times of the
 //! clock, ports of clients, offsets in the commitlog, and the order of JSON members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use remoting::Command;
 use remoting::body::fastjson;
 use serde_json::Value;
 use store::record::RecordView;
 
+use super::contents::records;
 use super::session::Frame;
 
 /// Addresses of the recording and of this run, to be taken as equal.
@@ -40,8 +41,9 @@ fn difference(kind: impl Into<String>, recorded: &str, got: &str) -> Difference 
     Difference { kind: kind.into(), what: format!("recorded {:?}, got {:?}", cut(recorded), cut(got)) }
 }
 
-/// All differences of a received frame from the recorded one.
-pub fn compare(recorded: &Frame, got: &Command, addresses: &Addresses) -> Vec<Difference> {
+/// All differences of a received frame from the recorded one. `stripped` are ids of messages that were put in without
+/// their delay level.
+pub fn compare(recorded: &Frame, got: &Command, addresses: &Addresses, stripped: &HashSet<String>) -> Vec<Difference> {
     let mut found = Vec::new();
     if recorded.code != got.code {
         let with_remark = format!("{} {:?}", got.code, got.remark);
@@ -73,7 +75,7 @@ pub fn compare(recorded: &Frame, got: &Command, addresses: &Addresses) -> Vec<Di
             found.push(difference(format!("field:{name}"), "(none)", value));
         }
     }
-    found.extend(compare_bodies(recorded, &got.body, addresses));
+    found.extend(compare_bodies(recorded, &got.body, addresses, stripped));
     found
 }
 
@@ -105,19 +107,33 @@ fn fold_digits(text: &str, least: usize) -> String {
 fn fold_field(name: &str, value: &str) -> String {
     match name {
         // Address and port in hexadecimal, then the offset: only the shape is the server's promise.
-        "msgId" | "offsetMsgId" => value.split(',').map(|id| format!("{}-{}", &id[..id.len().min(8)], id.len())).collect(),
-        "indexLastUpdateTimestamp" | "indexLastUpdatePhyoffset" | "timestamp" | "recallHandle" | "popTime" => "#".into(),
+        "msgId" | "offsetMsgId" => {
+            value.split(',').map(|id| format!("{}-{}", &id[..id.len().min(8)], id.len())).collect()
+        }
+        "indexLastUpdateTimestamp"
+        | "indexLastUpdatePhyoffset"
+        | "timestamp"
+        | "recallHandle"
+        | "popTime"
+        | "storeTimestamp"
+        | "commitLogOffset" => "#".into(),
+        "bornHost" => host(value).to_owned(),
+        "properties" => {
+            let pairs = value.split('\u{2}').filter_map(|pair| pair.split_once('\u{1}'));
+            fold_properties(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        }
         _ => value.to_owned(),
     }
 }
 
-fn compare_bodies(recorded: &Frame, got: &[u8], addresses: &Addresses) -> Vec<Difference> {
+fn compare_bodies(recorded: &Frame, got: &[u8], addresses: &Addresses, stripped: &HashSet<String>) -> Vec<Difference> {
     if recorded.body.is_empty() || got.is_empty() {
         let same = recorded.body.is_empty() == got.is_empty();
-        let size = |body: &[u8]| format!("{} bytes {}", body.len(), String::from_utf8_lossy(&body[..body.len().min(120)]));
+        let size =
+            |body: &[u8]| format!("{} bytes {}", body.len(), String::from_utf8_lossy(&body[..body.len().min(120)]));
         return if same { vec![] } else { vec![difference("body", &size(&recorded.body), &size(got))] };
     }
-    if let (Some(before), Some(now)) = (records(&recorded.body), records(got)) {
+    if let (Some(before), Some(now)) = (messages(&recorded.body, stripped), messages(got, stripped)) {
         return compare_records(&before, &now);
     }
     let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
@@ -133,16 +149,30 @@ fn compare_bodies(recorded: &Frame, got: &[u8], addresses: &Addresses) -> Vec<Di
     }
 }
 
+/// An address without its port.
+fn host(addr: &str) -> &str {
+    addr.rsplit_once(':').map_or(addr, |(host, _)| host)
+}
+
 /// Times, and lists whose order is that of a hash table.
 fn fold_json(value: &mut Value) {
     match value {
-        Value::Number(number) if number.as_i64().is_some_and(|n| n > 1_000_000_000_000) => *value = Value::from("#time"),
+        Value::Number(number) if number.as_i64().is_some_and(|n| n > 1_000_000_000_000) => {
+            *value = Value::from("#time")
+        }
         Value::Array(items) => {
             items.iter_mut().for_each(fold_json);
             items.sort_by_key(Value::to_string);
         }
         Value::Object(members) => {
-            members.values_mut().for_each(fold_json);
+            for (name, value) in members.iter_mut() {
+                match (name.as_str(), &value) {
+                    // Depends on the moment; the client's port.
+                    ("consumeTps", _) => *value = Value::from("#"),
+                    ("clientAddr", Value::String(addr)) => *value = Value::from(host(addr)),
+                    _ => fold_json(value),
+                }
+            }
             members.sort_keys();
         }
         _ => {}
@@ -155,31 +185,36 @@ struct Message {
     values: BTreeMap<&'static str, String>,
 }
 
-fn records(mut body: &[u8]) -> Option<Vec<Message>> {
-    let mut found = Vec::new();
-    while !body.is_empty() {
-        let size = u32::from_be_bytes(*body.first_chunk()?) as usize;
-        let (record, rest) = body.split_at_checked(size)?;
-        found.push(message(&RecordView::parse(record).ok()?));
-        body = rest;
-    }
-    Some(found)
+/// The messages of a body that holds nothing but records.
+fn messages(body: &[u8], stripped: &HashSet<String>) -> Option<Vec<Message>> {
+    let found = records(body);
+    let whole = found.iter().map(RecordView::size).sum::<usize>() == body.len();
+    whole.then(|| found.iter().map(|record| message(record, stripped)).collect())
 }
 
 /// Properties whose values are times or offsets of the server.
-const VARYING: [&str; 6] =
-    ["CONSUME_START_TIME", "ARRIVE_TIME", "PUSH_REPLY_TIME", "TRAN_PREPARED_QUEUE_OFFSET", "ORIGIN_MESSAGE_ID", "POP_CK"];
+const VARYING: [&str; 10] = [
+    "CONSUME_START_TIME",
+    "ARRIVE_TIME",
+    "PUSH_REPLY_TIME",
+    "TRAN_PREPARED_QUEUE_OFFSET",
+    "ORIGIN_MESSAGE_ID",
+    "POP_CK",
+    "TIMER_DELIVER_MS",
+    "TIMER_OUT_MS",
+    "TIMER_ENQUEUE_MS",
+    "TIMER_DEQUEUE_MS",
+];
+/// What a delay level leaves in a message.
+const DELAYED: [&str; 3] = ["DELAY", "REAL_TOPIC", "REAL_QID"];
 
-fn message(record: &RecordView<'_>) -> Message {
+fn message(record: &RecordView<'_>, stripped: &HashSet<String>) -> Message {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut properties: Vec<String> = record
+    let bare = record.uniq_key().is_some_and(|id| stripped.contains(id));
+    let properties = record
         .properties()
-        .map(|(name, value)| {
-            let (name, value) = (text(name), text(value));
-            if VARYING.contains(&name.as_str()) { format!("{name}=#") } else { format!("{name}={value}") }
-        })
-        .collect();
-    properties.sort();
+        .filter(|(name, _)| !bare || !DELAYED.iter().any(|delayed| delayed.as_bytes() == *name))
+        .map(|(name, value)| (text(name), text(value)));
     let values = BTreeMap::from([
         ("topic", record.topic().to_owned()),
         ("queueId", record.queue_id().to_string()),
@@ -187,10 +222,20 @@ fn message(record: &RecordView<'_>) -> Message {
         ("flag", record.flag().to_string()),
         ("sysFlag", record.sys_flag().to_string()),
         ("reconsumeTimes", record.reconsume_times().to_string()),
-        ("properties", properties.join(" ")),
+        ("properties", fold_properties(properties)),
         ("body", text(record.body())),
     ]);
     Message { values }
+}
+
+/// Properties in the order of their names, with what varies folded.
+fn fold_properties(properties: impl Iterator<Item = (String, String)>) -> String {
+    let fold = |(name, value): (String, String)| {
+        if VARYING.contains(&name.as_str()) { format!("{name}=#") } else { format!("{name}={value}") }
+    };
+    let mut folded: Vec<String> = properties.map(fold).collect();
+    folded.sort();
+    folded.join(" ")
 }
 
 fn compare_records(before: &[Message], now: &[Message]) -> Vec<Difference> {
@@ -206,19 +251,4 @@ fn compare_records(before: &[Message], now: &[Message]) -> Vec<Difference> {
         }
     }
     found
-}
-
-/// Physical offsets of the records in a recorded and a received pull answer, pairwise.
-pub fn physical_offsets(recorded: &[u8], got: &[u8]) -> Vec<(u64, u64)> {
-    fn offsets(mut body: &[u8]) -> Vec<u64> {
-        let mut found = Vec::new();
-        while let Some(size) = body.first_chunk::<4>() {
-            let Some((record, rest)) = body.split_at_checked(u32::from_be_bytes(*size) as usize) else { break };
-            let Ok(view) = RecordView::parse(record) else { break };
-            found.push(view.phys_offset().unsigned_abs());
-            body = rest;
-        }
-        found
-    }
-    offsets(recorded).into_iter().zip(offsets(got)).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! A difference that no line allows fails the test, and so does a line that allows nothing: the list only shrinks.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One allowed kind of difference.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ struct Rule {
     request: String,
     kind: String,
     line: String,
-    used: Cell<u64>,
+    used: AtomicU64,
 }
 
 /// All allowed differences.
@@ -31,7 +31,7 @@ impl Ledger {
             let mut words = line.splitn(4, char::is_whitespace);
             let mut word = || words.next().unwrap_or_default().trim().to_owned();
             let rule =
-                Rule { place: word(), request: word(), kind: word(), line: line.to_owned(), used: Cell::new(0) };
+                Rule { place: word(), request: word(), kind: word(), line: line.to_owned(), used: AtomicU64::new(0) };
             assert!(!word().is_empty(), "a line of the ledger needs a reason: {line}");
             rule
         });
@@ -40,17 +40,26 @@ impl Ledger {
 
     /// Whether a difference is allowed.
     pub fn allows(&self, place: &str, request: &str, kind: &str) -> bool {
-        let fits = |rule: &&Rule| like(&rule.place, place) && like(&rule.request, request) && like(&rule.kind, kind);
-        let rule = self.rules.iter().find(fits);
+        let rule = self.rule(place, request, kind);
         if let Some(rule) = rule {
-            rule.used.set(rule.used.get() + 1);
+            rule.used.fetch_add(1, Ordering::Relaxed);
         }
         rule.is_some()
     }
 
+    /// As [`Ledger::allows`], without counting it as used.
+    pub fn lists(&self, place: &str, request: &str, kind: &str) -> bool {
+        self.rule(place, request, kind).is_some()
+    }
+
+    fn rule(&self, place: &str, request: &str, kind: &str) -> Option<&Rule> {
+        let fits = |rule: &&Rule| like(&rule.place, place) && like(&rule.request, request) && like(&rule.kind, kind);
+        self.rules.iter().find(fits)
+    }
+
     /// Lines that allowed nothing.
     pub fn unused(&self) -> Vec<&str> {
-        self.rules.iter().filter(|rule| rule.used.get() == 0).map(|rule| rule.line.as_str()).collect()
+        self.rules.iter().filter(|rule| rule.used.load(Ordering::Relaxed) == 0).map(|rule| rule.line.as_str()).collect()
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use remoting::RequestCode;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Who was at the server end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -51,6 +53,11 @@ impl Frame {
     pub fn is_response(&self) -> bool {
         self.flag & 1 != 0
     }
+
+    /// A header field; empty when it is not there.
+    pub fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", String::as_str)
+    }
 }
 
 /// What happened on a connection.
@@ -86,6 +93,44 @@ pub struct Session {
     pub lines: Vec<Line>,
 }
 
+impl Session {
+    /// Requests of the client and their answers, in the order of the answers.
+    pub fn exchanges(&self) -> Vec<(&Frame, &Frame)> {
+        let mut asked: BTreeMap<(u64, i32), &Frame> = BTreeMap::new();
+        let mut found = Vec::new();
+        for line in self.lines.iter().filter(|line| line.peer != Peer::Other) {
+            let Event::Frame(frame) = &line.event else { continue };
+            let key = (line.conn, frame.opaque);
+            if frame.to_server && !frame.is_response() {
+                asked.insert(key, frame);
+            } else if let (false, true, Some(request)) = (frame.to_server, frame.is_response(), asked.get(&key)) {
+                found.push((*request, frame.as_ref()));
+            }
+        }
+        found
+    }
+
+    /// Messages that were sent without waiting for an answer.
+    pub fn one_way_sends(&self) -> impl Iterator<Item = &Frame> {
+        self.lines.iter().filter_map(|line| match &line.event {
+            Event::Frame(frame) if RequestCode(frame.code) == RequestCode::SEND_MESSAGE_V2 && frame.flag == 2 => {
+                Some(frame.as_ref())
+            }
+            _ => None,
+        })
+    }
+
+    /// The answer to a request on a connection.
+    pub fn answer(&self, conn: u64, request: &Frame) -> Option<&Frame> {
+        self.lines.iter().filter(|line| line.conn == conn).find_map(|line| match &line.event {
+            Event::Frame(frame) if !frame.to_server && frame.is_response() && frame.opaque == request.opaque => {
+                Some(frame.as_ref())
+            }
+            _ => None,
+        })
+    }
+}
+
 #[derive(Deserialize)]
 struct Raw {
     conn: u64,
@@ -94,8 +139,9 @@ struct Raw {
     event: Option<String>,
     dir: Option<String>,
     code: Option<i32>,
-    code_name: Option<String>,
-    response_to: Option<String>,
+    /// A name, or the number where the recorder knew no name.
+    code_name: Option<Value>,
+    response_to: Option<Value>,
     opaque: Option<i32>,
     flag: Option<i32>,
     version: Option<i32>,
@@ -175,7 +221,11 @@ fn frame(raw: Raw) -> Option<Frame> {
     Some(Frame {
         to_server: raw.dir.as_deref() == Some("c2s"),
         code: raw.code?,
-        request: raw.response_to.or(raw.code_name).unwrap_or_default(),
+        request: raw
+            .response_to
+            .or(raw.code_name)
+            .map(|name| name.as_str().map_or(name.to_string(), str::to_owned))
+            .unwrap_or_default(),
         opaque: raw.opaque?,
         flag: raw.flag?,
         version: raw.version.unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! REGISTER_BROKER: a broker tells its topics.
 //!
-//! A registration that says what is known already is answered in place, and so is a small one. One with a large body, or one
+//! A registration that says what is known already is answered in place, without going through its body: the version, the lengths
+//! and the checksum tell. So is a small one. One with a large body, or one
 //! that would have to wait for another, is read and applied on a blocking thread, so that route queries do not wait behind it.
 
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use remoting::body::register::{self, RegisterBrokerBody};
 use remoting::header::{self, RegisterBrokerResponse};
 use remoting::server::{Cx, Handler, Outcome};
 use remoting::{Reply, ResponseCode};
+use tokio::sync::Semaphore;
 
 use crate::kv::{KvStore, ORDER_TOPIC_CONFIG};
-use crate::routes::live::{Link, Print};
+use crate::routes::live::{Claim, Link, Print, checksum};
 use crate::routes::{Registered, Registration, Routes};
 use crate::settings::Settings;
 
 /// Bodies up to this many bytes are applied in place.
 const SMALL: usize = 32 * 1024;
+/// The same for compressed bodies: topics of similar names take a hundredth of their plain size.
+const SMALL_COMPRESSED: usize = 1024;
 
 /// The field of a broker's or client's zone; not part of the header.
 pub(super) const ZONE_NAME: &str = "__ZONE_NAME";
@@ -24,12 +28,16 @@ pub(super) const ZONE_NAME: &str = "__ZONE_NAME";
 /// The handler.
 pub struct RegisterBroker {
     registrar: Arc<Registrar>,
+    /// How many more may be read on blocking threads.
+    turns: Arc<Semaphore>,
 }
 
 impl RegisterBroker {
     /// The handler over these.
     pub fn new(routes: Arc<Routes>, kv: Arc<KvStore>, settings: Arc<Settings>) -> RegisterBroker {
-        RegisterBroker { registrar: Arc::new(Registrar { routes, kv, settings }) }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let turns = Arc::new(Semaphore::new((processors / 2).max(1)));
+        RegisterBroker { registrar: Arc::new(Registrar { routes, kv, settings }), turns }
     }
 }
 
@@ -55,13 +63,7 @@ impl Handler for RegisterBroker {
         let body = cx.body();
         let version = cx.request().version;
         let peek = register::peek(body, request.compressed, version);
-        let (print, crc) = Print::of(body, peek.as_ref().map_or(0..0, |peek| peek.volatile.clone()));
-        // Java's checksum has no sign bit; 0 stands for "not computed".
-        if request.body_crc32 != 0 && (crc & 0x7FFF_FFFF) as i32 != request.body_crc32 {
-            tracing::warn!(client = %cx.conn().client(), broker = &*request.broker_name, "registration with a wrong checksum");
-            return Reply::error(ResponseCode::SYSTEM_ERROR, "crc32 not match").into();
-        }
-        let format = Format { compressed: request.compressed, version, print };
+        let volatile = peek.as_ref().map_or(0..0, |peek| peek.volatile.clone());
         let zone = cx.request().fields.get(ZONE_NAME).map(|zone| zone.to_cow());
         let registration = Registration {
             cluster: &request.cluster_name,
@@ -74,17 +76,35 @@ impl Handler for RegisterBroker {
             acting_master: request.enable_acting_master,
             link: Link::new(cx.conn()),
         };
-        let known = peek.and_then(|peek| self.registrar.routes.refresh(&registration, &peek.version, print));
-        if let Some(registered) = known {
+        let routes = &self.registrar.routes;
+        let claim = Claim::of(body, volatile.clone(), request.body_crc32);
+        if let (Some(peek), Some(claim)) = (&peek, &claim)
+            && let Some(registered) = routes.refresh_claimed(&registration, &peek.version, claim)
+        {
             return self.registrar.reply(registered).into();
         }
-        if body.len() <= SMALL && !self.registrar.routes.is_busy() {
+        let (print, crc) = Print::of(body, volatile);
+        // 0 stands for "not computed".
+        if request.body_crc32 != 0 && checksum(crc) != request.body_crc32 {
+            tracing::warn!(client = %cx.conn().client(), broker = registration.name, "registration with a wrong checksum");
+            return Reply::error(ResponseCode::SYSTEM_ERROR, "crc32 not match").into();
+        }
+        // With a checksum the claim has said it all.
+        if let (Some(peek), None) = (&peek, &claim)
+            && let Some(registered) = routes.refresh(&registration, &peek.version, print)
+        {
+            return self.registrar.reply(registered).into();
+        }
+        let format = Format { compressed: request.compressed, version, print };
+        let small = if request.compressed { SMALL_COMPRESSED } else { SMALL };
+        if body.len() <= small && !routes.is_busy() {
             return self.registrar.apply(&registration, body, format).into();
         }
         let body = body.to_vec();
         let owned = OwnedRegistration::of(&registration);
-        let registrar = self.registrar.clone();
+        let (registrar, turns) = (self.registrar.clone(), self.turns.clone());
         Outcome::Later(Box::pin(async move {
+            let _turn = turns.acquire().await;
             let task = tokio::task::spawn_blocking(move || registrar.apply(&owned.borrow(), &body, format));
             task.await.unwrap_or_else(|error| Reply::error(ResponseCode::SYSTEM_ERROR, error.to_string()))
         }))

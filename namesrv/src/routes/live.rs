@@ -62,30 +62,77 @@ impl Link {
     }
 }
 
-/// Tells one registration body from another without keeping it.
+/// Tells one registration body from another without keeping it: length and CRC-32 of what stands before and behind the part
+/// that differs each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Print {
+    head: Part,
+    tail: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
     length: usize,
     crc: u32,
+}
+
+impl Part {
+    fn of(bytes: &[u8]) -> Part {
+        Part { length: bytes.len(), crc: crc32fast::hash(bytes) }
+    }
+
+    fn hasher(self) -> Hasher {
+        Hasher::new_with_initial_len(self.crc, self.length as u64)
+    }
 }
 
 impl Print {
     /// The print of a body but for the part `volatile`, and the CRC-32 of the whole.
     pub fn of(body: &[u8], volatile: Range<usize>) -> (Print, u32) {
-        let hash = |part: Option<&[u8]>| {
-            let mut hasher = Hasher::new();
-            hasher.update(part.unwrap_or_default());
-            hasher
-        };
-        let (mut print, middle) = (hash(body.get(..volatile.start)), hash(body.get(volatile.clone())));
-        let tail = hash(body.get(volatile.end..));
-        let mut whole = print.clone();
-        whole.combine(&middle);
-        whole.combine(&tail);
-        print.combine(&tail);
-        let length = body.len().saturating_sub(volatile.len());
-        (Print { length, crc: print.finalize() }, whole.finalize())
+        let part = |part: Option<&[u8]>| Part::of(part.unwrap_or_default());
+        let print = Print { head: part(body.get(..volatile.start)), tail: part(body.get(volatile.end..)) };
+        (print, print.whole(body.get(volatile).unwrap_or_default()))
     }
+
+    /// The CRC-32 of the body with that volatile part.
+    fn whole(&self, volatile: &[u8]) -> u32 {
+        let mut whole = self.head.hasher();
+        whole.combine(&Part::of(volatile).hasher());
+        whole.combine(&self.tail.hasher());
+        whole.finalize()
+    }
+}
+
+/// What a broker says of its body without our going through it: the length of each part, the volatile part, and the
+/// checksum in the header, which is Java's: a CRC-32 without its sign bit.
+///
+/// A claim that fits a known body is taken for that body. Were the bytes damaged on their way, the tables would still hold what
+/// the broker meant, because the checksum is that of what it meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    head: usize,
+    volatile: &'a [u8],
+    tail: usize,
+    checksum: i32,
+}
+
+impl<'a> Claim<'a> {
+    /// The claim of a body with that checksum. `None` without a checksum (0): then the body says nothing of itself.
+    pub fn of(body: &'a [u8], volatile: Range<usize>, checksum: i32) -> Option<Claim<'a>> {
+        let tail = body.len().checked_sub(volatile.end)?;
+        let claim = Claim { head: volatile.start, volatile: body.get(volatile)?, tail, checksum };
+        (checksum != 0).then_some(claim)
+    }
+
+    fn fits(&self, print: &Print) -> bool {
+        (self.head, self.tail) == (print.head.length, print.tail.length)
+            && checksum(print.whole(self.volatile)) == self.checksum
+    }
+}
+
+/// Java's checksum of a body with that CRC-32.
+pub fn checksum(crc: u32) -> i32 {
+    (crc & 0x7FFF_FFFF) as i32
 }
 
 /// A live instance, as of its last registration that changed something.
@@ -125,6 +172,11 @@ impl LiveBroker {
     /// Whether this body was seen, with its topics when they are wanted.
     pub fn has_seen(&self, print: Print, want_topics: bool) -> bool {
         self.seen.lock().iter().any(|(known, with_topics)| *known == print && (*with_topics || !want_topics))
+    }
+
+    /// Whether a body of this claim was seen, with its topics when they are wanted.
+    pub fn has_seen_claim(&self, claim: &Claim<'_>, want_topics: bool) -> bool {
+        self.seen.lock().iter().any(|(known, with_topics)| (*with_topics || !want_topics) && claim.fits(known))
     }
 
     /// Forgets all bodies: the tables were changed by somebody else.
@@ -262,6 +314,19 @@ mod tests {
         assert_ne!(print, Print::of(b"head 1 tale", 5..6).0);
         assert_ne!(print, Print::of(b"head 1 tail", 0..0).0);
         assert_eq!(Print::of(b"", 0..0).1, 0);
+    }
+
+    #[test]
+    fn a_claim_fits_the_body_that_it_is_of() {
+        let (print, _) = Print::of(b"head 1 tail", 5..6);
+        let claim = |body: &'static [u8], of: &[u8]| Claim::of(body, 5..6, checksum(crc32fast::hash(of))).unwrap();
+        assert!(claim(b"head 2 tail", b"head 2 tail").fits(&print));
+        assert!(!claim(b"head 2 tail", b"head 1 tail").fits(&print), "the checksum of another volatile part");
+        assert!(!claim(b"head 2 tale", b"head 2 tale").fits(&print), "another content");
+        assert!(!claim(b"head 2 tail.", b"head 2 tail").fits(&print), "another length");
+        // The broker meant the known body, so the tables are right.
+        assert!(claim(b"head 2 tale", b"head 2 tail").fits(&print));
+        assert!(Claim::of(b"head 1 tail", 5..6, 0).is_none() && Claim::of(b"head", 5..6, 1).is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use remoting::body::route::QueueData;
 use remoting::body::topic::{PERM_WRITE, TopicConfig};
 
 use super::brokers::{Broker, Brokers, Instance, MASTER_ID};
-use super::live::{DEFAULT_TIMEOUT_MILLIS, Link, Print};
+use super::live::{Claim, DEFAULT_TIMEOUT_MILLIS, Link, LiveBroker, Print};
 use super::{Members, MinIdChange, Routes};
 
 /// The header of a registration.
@@ -64,6 +64,25 @@ impl Routes {
     /// Takes a registration whose body was seen before and under whose version nothing can have changed: no lock, no
     /// parsing. `None` when it has to be looked at by [`Routes::register`].
     pub fn refresh(&self, registration: &Registration<'_>, version: &DataVersion, print: Print) -> Option<Registered> {
+        self.refresh_if(registration, version, |live, topics| live.has_seen(print, topics))
+    }
+
+    /// [`Routes::refresh`] by what the broker claims of its body, so that the body is not gone through at all.
+    pub fn refresh_claimed(
+        &self,
+        registration: &Registration<'_>,
+        version: &DataVersion,
+        claim: &Claim<'_>,
+    ) -> Option<Registered> {
+        self.refresh_if(registration, version, |live, topics| live.has_seen_claim(claim, topics))
+    }
+
+    fn refresh_if(
+        &self,
+        registration: &Registration<'_>,
+        version: &DataVersion,
+        has_seen: impl FnOnce(&LiveBroker, bool) -> bool,
+    ) -> Option<Registered> {
         let brokers = self.brokers.load();
         let broker = brokers.by_name.get(registration.name)?;
         let mut ids = broker.addrs.iter().filter(|(_, addr)| *addr == registration.addr).map(|(id, _)| *id);
@@ -79,7 +98,7 @@ impl Routes {
             && live.link.id() == registration.link.id()
             && live.ha_addr == registration.ha_addr
             && live.timeout_millis == registration.timeout_millis.unwrap_or(DEFAULT_TIMEOUT_MILLIS)
-            && live.has_seen(print, registration.brings_topics(broker));
+            && has_seen(&live, registration.brings_topics(broker));
         (same && self.live.touch(&live)).then(|| self.registered(registration, &brokers))
     }
 

@@ -8,8 +8,8 @@
 //!   2^53 are strings ([`to_vec_standard`]).
 //!
 //! Reading takes both forms, and what fastjson2 takes beyond: single-quoted strings, comments, trailing commas, raw
-//! control characters. An object key reaches serde as a string that holds its JSON text: see [`ObjectKey`].
-//! Standard JSON goes straight to serde; only what serde refuses is rewritten and tried again.
+//! control characters, a field twice (the last one counts). An object key reaches serde as a string that holds its JSON
+//! text: see [`ObjectKey`]. Standard JSON goes straight to serde; only what serde refuses is rewritten and tried again.
 
 mod read;
 mod write;
@@ -176,6 +176,23 @@ mod tests {
         assert_eq!(body.name.as_deref(), Some("a\nb"));
         assert_eq!(from_slice::<Option<Body>>(b"").unwrap(), None);
         assert_eq!(from_slice::<Option<Body>>(b"null").unwrap(), None);
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_field_counts() {
+        let body: Body =
+            from_slice(br#"{"name":"a","size":1,"addrs":{0:"x"},"name":"b","addrs":{1:"y",1:"z"}}"#).unwrap();
+        assert_eq!((body.name.as_deref(), body.size), (Some("b"), 1));
+        assert_eq!(body.addrs, [(1, "z".to_owned())].into());
+        let body: Body = from_slice(br#"{"name":"a","name":null,"size":7,"size":8,"size":9}"#).unwrap();
+        assert_eq!((body.name, body.size), (None, 9));
+        let body: Body = from_slice(br#"{"name":null,'name':"a"}"#).unwrap();
+        assert_eq!(body.name.as_deref(), Some("a"));
+        let body: Body = from_slice(br#"{"name":"a","name":null}"#).unwrap();
+        assert_eq!(body, Body::default());
+        // Many of them take no longer than many others.
+        let many: String = (0..100_000).map(|i| format!("\"k{i}\":null,\"size\":{i},")).collect();
+        assert_eq!(from_slice::<Body>(format!("{{{many}}}").as_bytes()).unwrap().size, 99_999);
     }
 
     #[test]

@@ -182,12 +182,13 @@ impl CommitLog {
         self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// For how long (ms) the append lock has been held by one append: a large value says that the device cannot keep
-    /// up and the kernel holds the writer back.
-    pub fn locked_for(&self) -> i64 {
+    /// For how long (ms) the append lock has been held by one append; `None` while it is free. A large value says that the
+    /// device cannot keep up and the kernel holds the writer back.
+    #[inline]
+    pub fn locked_for(&self) -> Option<i64> {
         match self.locked_at.load(Ordering::Relaxed) {
-            0 => 0,
-            since => (now_millis() - since).max(0),
+            0 => None,
+            since => Some((now_millis() - since).max(0)),
         }
     }
 

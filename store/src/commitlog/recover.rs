@@ -14,6 +14,9 @@ pub struct Checks {
     pub crc: bool,
     /// `forceVerifyPropCRC`: the crc property instead of the body's crc.
     pub crc_property: bool,
+    /// After an unclean stop: whether the last record may have been written in part. No crc covers the properties, and
+    /// zeros at their end leave all lengths as they are.
+    pub torn: bool,
 }
 
 /// The end of the log.
@@ -48,6 +51,7 @@ impl CommitLog {
     pub fn find_end(&self, from: u64, checks: Checks) -> End {
         let list = self.segments.snapshot();
         let mut end = End { offset: from, last_record: None, last_timestamp: 0, reason: None };
+        let mut before = end;
         for segment in list.iter().skip_while(|segment| segment.base() < from) {
             if segment.base() != end.offset && end.last_record.is_some() {
                 // A file is missing: what follows is not reachable by a walk, but it is not damaged either.
@@ -59,12 +63,16 @@ impl CommitLog {
                 end.offset = base + at as u64;
                 match read_checked(&bytes[at..], end.offset, checks) {
                     Ok(Entry::Record(view)) => {
+                        before = end;
                         end.last_record = Some(end.offset);
                         end.last_timestamp = view.store_timestamp();
                         at += view.size();
                     }
                     Ok(Entry::Blank(_)) => break,
                     Err(error) => {
+                        if checks.torn && error == RecordError::Magic(0) && is_torn(segment.bytes(), base, &end) {
+                            end = before;
+                        }
                         end.reason = Some(error);
                         return end;
                     }
@@ -74,6 +82,14 @@ impl CommitLog {
         }
         end
     }
+}
+
+/// Whether the last record's properties end in a zero, as zeros follow it. A producer's properties end in a separator or
+/// in text.
+fn is_torn(bytes: &[u8], base: u64, end: &End) -> bool {
+    let start = end.last_record.and_then(|start| usize::try_from(start.checked_sub(base)?).ok());
+    let record = start.and_then(|start| RecordView::parse(bytes.get(start..)?).ok());
+    record.is_some_and(|record| record.property_bytes().last() == Some(&0))
 }
 
 /// Reads what stands at `offset`, with all checks.

@@ -110,14 +110,24 @@ pub fn check(store: &StoreDir, out: &mut dyn Write) -> Result<Findings, CtlError
     if files.is_empty() {
         start = end as i64;
     }
+    let last = files.last().map_or(start, |file| file.base as i64);
+    let in_files = |phys: i64| {
+        let holds = |file: &log::LogFile| {
+            u64::try_from(phys).is_ok_and(|phys| (file.base..file.base + file.len).contains(&phys))
+        };
+        phys >= last || phys >= start && (files.is_empty() || files.iter().any(holds))
+    };
+    for pair in files.windows(2).filter(|pair| pair[0].base + pair[0].len != pair[1].base) {
+        writeln!(out, "log files are missing between {} and {}", pair[0].path.display(), pair[1].path.display())?;
+    }
     for ((topic, id), queue) in units {
-        // Units of records that expired are no fault.
-        for (offset, (phys, size)) in queue.by_offset.into_iter().filter(|(_, (phys, _))| *phys >= start) {
+        // Units of records that expired, or whose file is missing, are no fault.
+        for (offset, (phys, size)) in queue.by_offset.into_iter().filter(|(_, (phys, _))| in_files(*phys)) {
             found.errors += 1;
             writeln!(out, "unit {topic} {id} {offset}: no such record at {phys} with {size} bytes")?;
         }
     }
-    for (hash, phys) in reachable.difference(&indexed).filter(|(_, phys)| *phys >= start) {
+    for (hash, phys) in reachable.difference(&indexed).filter(|(_, phys)| in_files(*phys)) {
         found.errors += 1;
         writeln!(out, "index entry with hash {hash}: no record with such a key at {phys}")?;
     }

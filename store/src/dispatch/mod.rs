@@ -1,6 +1,6 @@
 //! From the log to what is derived from it: consume queues, index, and the notice that a queue has something new.
 //!
-//! One path, [`State::record`], for every record, whether it was just appended or is met again in recovery. Each sink
+//! One path, `State::record`, for every record, whether it was just appended or is met again in recovery. Each sink
 //! knows what it has already and passes over it, so a record may come twice, but records come in the order of the log.
 //!
 //! Threads: whoever appended calls [`Dispatcher::drain`]. One at a time works; the others leave a note and go, and the
@@ -18,7 +18,7 @@ pub use delay::DelayLevels;
 
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
-use crate::index::{Index, IndexWriter, Keys, tags_code};
+use crate::index::{Index, IndexWriter, KeyHash, Keys, tags_code};
 use crate::queue::unit::{Entry as QueueEntry, Unit};
 use crate::queue::{Put, Queue, QueueTable};
 use crate::record::{Entry, MIN_RECORD, RecordError, RecordView, sys_flag};
@@ -115,6 +115,12 @@ impl Dispatcher {
         let written = self.state.lock().record(phys, record)?;
         self.note(written, phys, record);
         Ok(())
+    }
+
+    /// Feeds one record to the index alone, in recovery: the queues have it, or have forgotten it with its topic.
+    pub fn index_record(&self, phys: u64, record: &RecordView<'_>) {
+        let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
+        self.state.lock().put_keys(phys, record, prefix, &Keys::of(record));
     }
 
     /// Feeds what lies between the position and `end()`, the offset up to which records may be read now, at most
@@ -231,19 +237,23 @@ impl State {
                 self.touched.push(Arc::clone(queue));
             }
         }
-        if let Some(index) = &mut self.index {
-            // Queues go on without the index: a message that cannot be found by key is better than one that nobody
-            // can read.
-            match index.put(record, phys as i64, queue.key_prefix(), &keys) {
-                Ok(()) => self.index_failed = false,
-                Err(error) if !self.index_failed => {
-                    tracing::error!(phys, %error, "the index cannot be written");
-                    self.index_failed = true;
-                }
-                Err(_) => {}
-            }
-        }
+        let prefix = queue.key_prefix();
+        self.put_keys(phys, record, prefix, &keys);
         Ok(in_queue)
+    }
+
+    /// Feeds the index. Queues go on without it: a message that cannot be found by key is better than one that nobody can
+    /// read.
+    fn put_keys(&mut self, phys: u64, record: &RecordView<'_>, prefix: KeyHash, keys: &Keys<'_>) {
+        let Some(index) = &mut self.index else { return };
+        match index.put(record, phys as i64, prefix, keys) {
+            Ok(()) => self.index_failed = false,
+            Err(error) if !self.index_failed => {
+                tracing::error!(phys, %error, "the index cannot be written");
+                self.index_failed = true;
+            }
+            Err(_) => {}
+        }
     }
 
     /// The hash of the tag; for a delayed message when it is due.

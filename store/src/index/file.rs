@@ -17,9 +17,10 @@
 //! fence between.
 //! Crash: the slots may be ahead of the header or behind it; numbers above the header's count are taken as empty.
 
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::segment::Cells;
@@ -33,6 +34,8 @@ const BEGIN_PHYS: usize = 16;
 const END_PHYS: usize = 24;
 const SLOT_COUNT: usize = 32;
 const ENTRY_COUNT: usize = 36;
+/// Files of so many entries are made ahead.
+const LARGE: u32 = 100_000;
 /// Space is reserved this far ahead of the entries.
 const RESERVE: usize = 256 << 10;
 
@@ -65,6 +68,7 @@ impl Geometry {
 /// See the module's text.
 #[derive(Debug)]
 pub struct IndexFile {
+    path: PathBuf,
     cells: Cells,
     geometry: Geometry,
     begin_timestamp: AtomicI64,
@@ -79,22 +83,42 @@ pub struct IndexFile {
 impl IndexFile {
     /// Makes an empty file that follows another: its header begins with what the other ended with.
     pub(super) fn create(path: &Path, geometry: Geometry, before: Option<&IndexFile>) -> io::Result<IndexFile> {
+        let mut file = IndexFile::make(path, geometry)?;
+        file.place(path, before)?;
+        Ok(file)
+    }
+
+    /// Makes an empty file that gets its name later.
+    pub(super) fn make(path: &Path, geometry: Geometry) -> io::Result<IndexFile> {
         let reserved = geometry.file_len().min(geometry.entries_at() + RESERVE);
         let cells = Cells::create_reserved(path, geometry.file_len(), reserved)?;
-        let file = IndexFile::over(cells, geometry);
+        let file = IndexFile::over(path, cells, geometry);
         file.reserved.store(reserved, Ordering::Relaxed);
-        if let Some(before) = before {
-            let (phys, timestamp) = (before.end_phys(), before.end_timestamp());
-            if phys > 0 {
-                file.set(&file.begin_phys, BEGIN_PHYS, phys);
-                file.set(&file.end_phys, END_PHYS, phys);
-            }
-            if timestamp > 0 {
-                file.set(&file.begin_timestamp, BEGIN_TIMESTAMP, timestamp);
-                file.set(&file.end_timestamp, END_TIMESTAMP, timestamp);
-            }
-        }
         Ok(file)
+    }
+
+    /// Makes the pages present that entries go to in no order.
+    pub(super) fn prefault(&self) {
+        self.cells.prefault(0..self.geometry.entries_at() + RESERVE);
+    }
+
+    /// Gives the file its name and its place behind another.
+    pub(super) fn place(&mut self, path: &Path, before: Option<&IndexFile>) -> io::Result<()> {
+        if self.path != path {
+            fs::rename(&self.path, path)?;
+            path.clone_into(&mut self.path);
+        }
+        let Some(before) = before else { return Ok(()) };
+        let (phys, timestamp) = (before.end_phys(), before.end_timestamp());
+        if phys > 0 {
+            self.set(&self.begin_phys, BEGIN_PHYS, phys);
+            self.set(&self.end_phys, END_PHYS, phys);
+        }
+        if timestamp > 0 {
+            self.set(&self.begin_timestamp, BEGIN_TIMESTAMP, timestamp);
+            self.set(&self.end_timestamp, END_TIMESTAMP, timestamp);
+        }
+        Ok(())
     }
 
     /// Opens a file.
@@ -102,14 +126,42 @@ impl IndexFile {
     /// # Errors
     /// No such file, or another length than the geometry says.
     pub fn open(path: &Path, geometry: Geometry) -> io::Result<IndexFile> {
-        Ok(IndexFile::over(Cells::open(path, geometry.file_len())?, geometry))
+        Ok(IndexFile::over(path, Cells::open(path, geometry.file_len())?, geometry))
     }
 
-    fn over(cells: Cells, geometry: Geometry) -> IndexFile {
+    /// Whether the header is true of the entries, and the file follows the one before.
+    ///
+    /// # Errors
+    /// It is not: the file cannot be trusted.
+    pub(super) fn check(&self, before: Option<&IndexFile>) -> io::Result<()> {
+        let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
+        let (begin, end) = (self.begin_phys(), self.end_phys());
+        let (from, to) = (self.begin_timestamp(), self.end_timestamp());
+        let raw = self.cells.load_u32(ENTRY_COUNT);
+        if raw > self.geometry.capacity.max(1) || begin < 0 || end < begin || from < 0 || to < from {
+            return bad("impossible values in the header");
+        }
+        if before.is_some_and(|before| end < before.end_phys()) {
+            return bad("the file ends before the one in front of it");
+        }
+        let count = self.count();
+        let (Some(first), Some(last)) = (self.entry(1), self.entry(count.saturating_sub(1))) else {
+            // Or none yet: then nothing is lost with it.
+            return bad("no entries");
+        };
+        let seconds = (to - from) / 1000;
+        if first.1 != begin || last.1 != end || i64::from(last.2) != seconds || self.slot_count() >= count {
+            return bad("the header is not that of the entries");
+        }
+        Ok(())
+    }
+
+    fn over(path: &Path, cells: Cells, geometry: Geometry) -> IndexFile {
         let long = |at| AtomicI64::new(cells.load_u64(at) as i64);
         let count = cells.load_u32(ENTRY_COUNT);
         let count = if i32::try_from(count).is_ok() { count.clamp(1, geometry.capacity.max(1)) } else { 1 };
         IndexFile {
+            path: path.to_owned(),
             begin_timestamp: long(BEGIN_TIMESTAMP),
             end_timestamp: long(END_TIMESTAMP),
             begin_phys: long(BEGIN_PHYS),
@@ -129,7 +181,7 @@ impl IndexFile {
 
     /// The file's path.
     pub fn path(&self) -> &Path {
-        self.cells.path()
+        &self.path
     }
 
     /// Store timestamp of the first entry in ms.
@@ -160,6 +212,12 @@ impl IndexFile {
     /// Slots in use, as the header has it.
     pub fn slot_count(&self) -> u32 {
         self.slot_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is time to make the next file, when that takes long.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let left = self.geometry.capacity.saturating_sub(self.count.load(Ordering::Relaxed));
+        self.geometry.capacity >= LARGE && left < self.geometry.capacity / 4
     }
 
     /// Whether no entry fits any more.
@@ -301,6 +359,9 @@ impl IndexFile {
 
     /// Removes the file's name; readers that hold it go on.
     pub(super) fn delete(&self) -> io::Result<()> {
-        self.cells.delete()
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }

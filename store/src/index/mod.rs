@@ -1,6 +1,6 @@
 //! The index: where the records with a key are.
 //!
-//! A row of files under `index/`, each a hash table ([`file`]); the last one is written. A file is named by the local
+//! A row of files under `index/`, each a hash table (`file.rs`); the last one is written. A file is named by the local
 //! time of its creation, `yyyyMMddHHmmssSSS`, and the names give the order. What an index holds can be made again from
 //! the log, and an entry only says that a record *may* have a key: the hash decides, not the key.
 
@@ -12,7 +12,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use chrono::{Local, NaiveDateTime, TimeDelta};
@@ -43,6 +43,12 @@ pub struct Index {
     /// Full files that are not on the device yet.
     full: Mutex<Vec<Arc<IndexFile>>>,
     full_timestamp: AtomicI64,
+    /// Files were found to be damaged and removed, with all behind them.
+    damaged: bool,
+    /// Stands for the set of files, see [`Index::fingerprint`].
+    present: AtomicU64,
+    /// The next file, made ahead under another name: in `index/` an empty file would end queries early.
+    next: Mutex<Option<IndexFile>>,
 }
 
 /// Whose keys are looked for.
@@ -61,9 +67,12 @@ impl Index {
     /// not known to be on the device, and are removed.
     ///
     /// # Errors
-    /// The directory cannot be read. A file with a foreign name or length is passed over.
+    /// The directory cannot be read. A file with a foreign name is passed over. One with a wrong length, or a header that
+    /// is not true of it, is removed with all behind it: they are made again from the log.
     pub fn load(dir: PathBuf, geometry: Geometry, trusted: Option<i64>) -> Result<Index, StoreError> {
         let io_error = |path: &Path, source| StoreError::Io { path: path.to_owned(), source };
+        // A crash can leave it.
+        let _ = fs::remove_file(next_path(&dir));
         let mut paths = Vec::new();
         match fs::read_dir(&dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -76,16 +85,26 @@ impl Index {
         }
         paths.retain(|path| is_name(path) && path.is_file());
         paths.sort();
+        let present = AtomicU64::new(fingerprint(paths.iter().map(PathBuf::as_path)));
         let mut files = Vec::with_capacity(paths.len());
+        let mut damaged = false;
         for path in paths {
-            match IndexFile::open(&path, geometry) {
+            if damaged {
+                fs::remove_file(&path).map_err(|error| io_error(&path, error))?;
+                continue;
+            }
+            match IndexFile::open(&path, geometry)
+                .and_then(|file| file.check(files.last().map(Arc::as_ref)).map(|()| file))
+            {
                 Ok(file) if trusted.is_some_and(|trusted| file.end_timestamp() > trusted) => {
                     tracing::info!(file = %path.display(), "the index file is newer than the checkpoint: removed");
                     file.delete().map_err(|error| io_error(&path, error))?;
                 }
                 Ok(file) => files.push(Arc::new(file)),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    tracing::warn!(file = %path.display(), %error, "index file passed over");
+                    tracing::error!(file = %path.display(), %error, "the index from here on is made again from the log");
+                    fs::remove_file(&path).map_err(|error| io_error(&path, error))?;
+                    damaged = true;
                 }
                 Err(error) => return Err(io_error(&path, error)),
             }
@@ -97,7 +116,27 @@ impl Index {
             complete: trusted.is_none(),
             full: Mutex::default(),
             full_timestamp: AtomicI64::new(0),
+            damaged,
+            present,
+            next: Mutex::new(None),
         })
+    }
+
+    /// Whether files were found to be damaged: from [`Index::end_phys`] on the index is to be made again.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
+    /// A number that stands for the set of files, at first as it was found; never 0. An index that gives another one than
+    /// it had when it was last open has lost some.
+    pub fn fingerprint(&self) -> u64 {
+        self.present.load(Ordering::Acquire) | 1 << 63
+    }
+
+    /// Counts the files anew for [`Index::fingerprint`].
+    pub(crate) fn recount(&self) {
+        let files = self.files.load();
+        self.present.store(fingerprint(files.iter().map(|file| file.path())), Ordering::Release);
     }
 
     /// The files, oldest first.
@@ -129,12 +168,16 @@ impl Index {
         }
     }
 
-    /// Puts files that became full on the device. Returns the store timestamp (ms) up to which the index is safe, for
+    /// For a thread of the store, now and then: makes the next file when the last one is nearly full, and puts files
+    /// that became full on the device. Returns the store timestamp (ms) up to which the index is safe, for
     /// the checkpoint; 0 when no file became full since the store was opened.
     ///
     /// # Errors
     /// The device failed: the file is tried again next time.
     pub fn flush_full(&self) -> Result<i64, StoreError> {
+        if self.files.load().last().is_some_and(|last| last.is_nearly_full()) {
+            self.prepare();
+        }
         loop {
             let Some(file) = self.full.lock().first().cloned() else { break };
             self.flush_file(&file)?;
@@ -144,12 +187,29 @@ impl Index {
         Ok(self.full_timestamp.load(Ordering::Acquire))
     }
 
-    /// Puts everything on the device.
+    fn prepare(&self) {
+        let mut next = self.next.lock();
+        if next.is_none() {
+            match IndexFile::make(&next_path(&self.dir), self.geometry) {
+                Ok(file) => {
+                    file.prefault();
+                    *next = Some(file);
+                }
+                // It is tried again when it is needed, and then it matters.
+                Err(error) => tracing::warn!(%error, "the next index file could not be made ahead"),
+            }
+        }
+    }
+
+    /// Puts everything on the device; for the end.
     ///
     /// # Errors
     /// The device failed.
     pub fn flush_all(&self) -> Result<i64, StoreError> {
         let timestamp = self.flush_full()?;
+        if let Some(next) = self.next.lock().take() {
+            next.delete().map_err(|source| StoreError::Io { path: next.path().to_owned(), source })?;
+        }
         if let Some(last) = self.files.load().last() {
             self.flush_file(last)?;
         }
@@ -178,6 +238,25 @@ impl Index {
         Ok(gone)
     }
 
+    /// Deletes files that know of records at or behind the new end of the log. In recovery, before there is a writer; what
+    /// else they held is to be added again. Returns how many went.
+    ///
+    /// # Errors
+    /// A name could not be removed.
+    pub fn truncate(&self, end_phys: u64) -> Result<usize, StoreError> {
+        let end_phys = i64::try_from(end_phys).unwrap_or(i64::MAX);
+        let mut gone = 0;
+        while let Some(file) =
+            self.files.load_full().last().filter(|file| file.end_phys() >= end_phys && file.count() > 1)
+        {
+            tracing::info!(file = %file.path().display(), end_phys, "the index file knows more than the log: removed");
+            file.delete().map_err(|source| StoreError::Io { path: file.path().to_owned(), source })?;
+            self.remove(file);
+            gone += 1;
+        }
+        Ok(gone)
+    }
+
     /// Deletes every file: the log is empty.
     ///
     /// # Errors
@@ -192,6 +271,7 @@ impl Index {
 
     fn remove(&self, file: &Arc<IndexFile>) {
         self.files.rcu(|list| list.iter().filter(|other| !Arc::ptr_eq(other, file)).cloned().collect::<Vec<_>>());
+        self.recount();
     }
 
     /// The last file with room, made when there is none.
@@ -204,10 +284,15 @@ impl Index {
             self.full.lock().push(Arc::clone(last));
         }
         let path = self.dir.join(self.next_name(last.as_deref()));
-        let file = IndexFile::create(&path, self.geometry, last.as_deref())
-            .map(Arc::new)
-            .map_err(|source| StoreError::Io { path, source })?;
+        // While it is being made this thread makes its own.
+        let made = self.next.try_lock().and_then(|mut next| next.take());
+        let file = match made {
+            Some(mut file) => file.place(&path, last.as_deref()).map(|()| file),
+            None => IndexFile::create(&path, self.geometry, last.as_deref()),
+        };
+        let file = file.map(Arc::new).map_err(|source| StoreError::Io { path, source })?;
         self.files.rcu(|list| list.iter().cloned().chain([Arc::clone(&file)]).collect::<Vec<_>>());
+        self.recount();
         Ok(file)
     }
 
@@ -224,6 +309,23 @@ impl Index {
             _ => name(now),
         }
     }
+}
+
+/// Of a set of files: the sum of hashes of their names.
+fn fingerprint<'p>(paths: impl Iterator<Item = &'p Path>) -> u64 {
+    let hash = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd)
+    };
+    paths.map(hash).fold(0, u64::wrapping_add)
+}
+
+/// Where the next file lies until it is used: beside the directory.
+fn next_path(dir: &Path) -> PathBuf {
+    dir.with_extension("next")
 }
 
 fn is_name(path: &Path) -> bool {

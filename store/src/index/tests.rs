@@ -62,14 +62,43 @@ fn after_an_unclean_stop_only_what_the_checkpoint_covers_stays() {
 }
 
 #[test]
-fn foreign_files_are_passed_over() {
+fn the_next_file_is_made_ahead_and_only_shown_when_it_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let geometry = Geometry { slots: 1000, capacity: 100_000 };
+    let (index, mut writer) = writer(dir.path(), geometry);
+    let mut put = |range: std::ops::Range<i64>| {
+        range.for_each(|i| writer.put_hash(prefix().push(&i.to_be_bytes()), i, 1_000_000 + i).unwrap());
+    };
+    put(1..74_000);
+    index.flush_full().unwrap();
+    assert!(!dir.path().join("index.next").exists());
+    put(74_000..80_000);
+    index.flush_full().unwrap();
+    assert!(dir.path().join("index.next").exists());
+    assert_eq!(fs::read_dir(dir.path().join("index")).unwrap().count(), 1);
+    put(80_000..101_000);
+    assert!(!dir.path().join("index.next").exists());
+    assert_eq!((index.files().len(), index.files()[1].begin_phys()), (2, 100_000));
+    put(101_000..190_000);
+    index.flush_full().unwrap();
+    // At the end it goes, and what a crash left goes at the start.
+    index.flush_all().unwrap();
+    assert!(!dir.path().join("index.next").exists());
+    fs::write(dir.path().join("index.next"), "x").unwrap();
+    let again = Index::load(dir.path().join("index"), geometry, None).unwrap();
+    assert_eq!((again.files().len(), again.end_phys()), (2, 189_999));
+    assert!(!dir.path().join("index.next").exists());
+}
+
+#[test]
+fn foreign_files_are_passed_over_and_damaged_ones_removed() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("index")).unwrap();
     fs::write(dir.path().join("index/20261129165122100"), "short").unwrap();
     fs::write(dir.path().join("index/note.txt"), "x").unwrap();
     let index = Index::load(dir.path().join("index"), GEOMETRY, None).unwrap();
-    assert!(index.files().is_empty());
-    assert_eq!(fs::read(dir.path().join("index/20261129165122100")).unwrap(), b"short");
+    assert!(index.files().is_empty() && index.is_damaged());
+    assert!(!dir.path().join("index/20261129165122100").exists() && dir.path().join("index/note.txt").exists());
 }
 
 #[test]

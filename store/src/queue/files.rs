@@ -69,6 +69,11 @@ impl UnitFile {
         }
     }
 
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Index of the first unit.
     pub fn base(&self) -> i64 {
         self.base
@@ -229,12 +234,20 @@ pub struct UnitFiles {
     list: ArcSwap<Vec<Arc<UnitFile>>>,
     /// Files have been made since the last flush.
     fresh: AtomicBool,
+    /// An empty last file was found; what it held is lost.
+    lost_last: bool,
 }
 
 impl UnitFiles {
     /// No files. The directory need not exist.
     pub fn empty(dir: PathBuf, shape: Shape) -> UnitFiles {
-        UnitFiles { dir, shape, list: ArcSwap::from_pointee(Vec::new()), fresh: AtomicBool::new(false) }
+        UnitFiles {
+            dir,
+            shape,
+            list: ArcSwap::from_pointee(Vec::new()),
+            fresh: AtomicBool::new(false),
+            lost_last: false,
+        }
     }
 
     /// Finds the files of a directory; none is mapped.
@@ -253,6 +266,7 @@ impl UnitFiles {
             }
         }
         found.sort();
+        let lost_last = matches!(found.last(), Some((_, 0)));
         if let Some((path, 0)) = found.last() {
             tracing::warn!(file = %path.display(), "the last queue file is empty: removed");
             fs::remove_file(path).map_err(|source| io(path, source))?;
@@ -272,7 +286,12 @@ impl UnitFiles {
                 .ok_or_else(|| corrupt("the file's name is no offset of a unit".to_owned()))?;
             files.push(Arc::new(UnitFile::new(path, base / shape.unit_len as i64, shape)));
         }
-        Ok(UnitFiles { list: ArcSwap::from_pointee(files), ..UnitFiles::empty(dir, shape) })
+        Ok(UnitFiles { list: ArcSwap::from_pointee(files), lost_last, ..UnitFiles::empty(dir, shape) })
+    }
+
+    /// Whether an empty last file was removed by [`UnitFiles::load`].
+    pub fn lost_last(&self) -> bool {
+        self.lost_last
     }
 
     /// The layout.
@@ -354,7 +373,16 @@ impl UnitFiles {
         let path = self.dir.join(file_name(base as u64 * self.shape.unit_len as u64));
         let file = UnitFile::new(path, base, self.shape);
         let first = self.shape.file_len().min(4096);
-        let cells = Cells::create_reserved(&file.path, self.shape.file_len(), first).map_err(|e| file.io(e))?;
+        let create = || Cells::create_reserved(&file.path, self.shape.file_len(), first);
+        let cells = match create() {
+            // Not one of this queue's files: left by a topic that was deleted, when the system refused to remove it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                tracing::warn!(file = %file.path.display(), "a left-over queue file is replaced");
+                fs::remove_file(&file.path).and_then(|()| create())
+            }
+            cells => cells,
+        };
+        let cells = cells.map_err(|source| file.io(source))?;
         file.cells.store(Some(Arc::new(cells)));
         file.reserved.store(first, Ordering::Relaxed);
         let file = Arc::new(file);

@@ -1,7 +1,7 @@
 //! Consume queues: for each topic and queue id the list of its records, in files of fixed-length units.
 //!
 //! Derived from the log by [`crate::dispatch`], live and in recovery; what a queue holds can be made again from the log.
-//! Layout of a unit: [`unit`]. Files: [`files`]. Recovery and truncation: [`recover`].
+//! Layout of a unit: `unit.rs`. Files: `files.rs`. Recovery and truncation: `recover.rs`.
 
 mod by_time;
 mod entries;
@@ -35,8 +35,20 @@ pub(crate) struct Places {
     pub(crate) simple: Shape,
     pub(crate) batch_dir: PathBuf,
     pub(crate) batch: Shape,
-    /// Counts what may have changed the set of queues that have files.
-    pub(crate) changes: AtomicU64,
+    /// Stands for the set of files: the sum of their [`fingerprint`]s.
+    pub(crate) present: AtomicU64,
+    /// Files were found to be missing; the whole log is being dispatched again.
+    pub(crate) lost: AtomicBool,
+}
+
+/// A hash of a file's name.
+fn fingerprint(topic: &str, id: i32, base: i64) -> u64 {
+    let name = topic.bytes().chain([0]).chain(id.to_le_bytes()).chain(base.to_le_bytes());
+    // FNV-1a, with murmur's last steps, because it will be summed up.
+    let hash =
+        name.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^ (hash >> 33)
 }
 
 /// One topic's queue: its consume queue, and the next offset that the appender gives.
@@ -69,6 +81,8 @@ pub struct Queue {
     listed: AtomicBool,
     /// Hash of `topic#`, with which the index keys of this topic begin.
     key_prefix: KeyHash,
+    /// What this queue has added to [`Places::present`].
+    counted: AtomicU64,
     writer: Mutex<Writer>,
 }
 
@@ -81,9 +95,11 @@ struct Writer {
     flushed: i64,
     /// The file that is being written.
     last: Option<LastFile>,
+    /// Where the queue ended before files were found to be missing: offsets below were given.
+    floor: i64,
 }
 
-/// What [`Queue::append`] did.
+/// What adding a unit did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// A unit was written.
@@ -111,7 +127,8 @@ impl Queue {
             dirty: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             key_prefix,
-            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None }),
+            counted: AtomicU64::new(0),
+            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None, floor: 0 }),
         }
     }
 
@@ -188,13 +205,22 @@ impl Queue {
 
     fn files(&self, batch: bool) -> &UnitFiles {
         self.files.get_or_init(|| {
-            self.places.changes.fetch_add(1, Ordering::Release);
             let (dir, shape) = match batch {
                 false => (&self.places.simple_dir, self.places.simple),
                 true => (&self.places.batch_dir, self.places.batch),
             };
             UnitFiles::empty(dir.join(&*self.topic).join(self.id.to_string()), shape)
         })
+    }
+
+    /// Counts the files anew for [`Places::present`]. With the writer's lock held.
+    #[cold]
+    fn recount(&self) {
+        let files = self.files.get().filter(|_| !self.is_deleted()).map(UnitFiles::snapshot).unwrap_or_default();
+        let sum = |sum: u64, base| sum.wrapping_add(fingerprint(&self.topic, self.id, base));
+        let now = files.iter().map(|file| file.base()).fold(0, sum);
+        let before = self.counted.swap(now, Ordering::Relaxed);
+        self.places.present.fetch_add(now.wrapping_sub(before), Ordering::Release);
     }
 
     /// Adds the unit of a record. Records come in the order of the log.
@@ -207,6 +233,9 @@ impl Queue {
     /// The disk; the unit is not there, and the same record may be put again.
     pub(crate) fn append(&self, entry: &Entry, batch: bool) -> Result<Put, StoreError> {
         let mut writer = self.writer.lock();
+        if self.places.lost.load(Ordering::Relaxed) {
+            self.begin_anew_before(entry, &mut writer)?;
+        }
         if entry.unit.end() <= writer.max_phys || self.is_deleted() {
             return Ok(Put::Known);
         }
@@ -253,6 +282,7 @@ impl Queue {
             None => {
                 files.write(at, &unit)?;
                 writer.last = files.last_for(at);
+                self.recount();
             }
         }
         writer.max_phys = entry.unit.end();
@@ -273,7 +303,11 @@ impl Queue {
         if end > self.first.load(Ordering::Relaxed) && entry.offset < self.max.load(Ordering::Relaxed) {
             return Ok(Put::Known);
         }
+        let count = files.snapshot().len();
         files.write(end, &entry.encode_batch())?;
+        if files.snapshot().len() != count {
+            self.recount();
+        }
         if end == 0 {
             self.min.store(entry.offset, Ordering::Release);
         }
@@ -332,7 +366,7 @@ impl Queue {
     pub(crate) fn delete(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         self.deleted.store(true, Ordering::Release);
-        self.places.changes.fetch_add(1, Ordering::Release);
+        self.recount();
         writer.max_phys = -1;
         writer.last = None;
         self.files.get().map_or(Ok(()), UnitFiles::delete_all)

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::files::UnitFiles;
 use super::unit::Entry;
-use super::{Places, Queue};
+use super::{Places, Queue, Writer, fill};
 use crate::error::StoreError;
 
 /// How many files from the end are looked through; the ones before were complete when the store was last open.
@@ -22,11 +22,24 @@ impl Queue {
         let files = UnitFiles::load(dir.join(&*topic).join(id.to_string()), shape)?;
         let queue = Queue::new(topic, id, places, batch);
         let list = files.snapshot();
+        let mut floor = 0;
+        let hole = list.windows(2).position(|pair| pair[0].end() != pair[1].base());
+        if let (Some(at), Some(last)) = (hole, list.last()) {
+            tracing::error!(file = %last.path().display(), "a queue file before this one is missing: made again from the log");
+            last.walk(last.base(), |index, bytes| {
+                floor = index;
+                Entry::decode(index, bytes).is_some_and(|entry| entry.is_written())
+            })?;
+            files.cut(list[at].end(), list[at].end())?;
+        }
+        if hole.is_some() || files.lost_last() {
+            queue.places.lost.store(true, Ordering::Release);
+        }
+        let list = files.snapshot();
         let from = list.len().saturating_sub(FILES_CHECKED);
         let mut end = list.get(from).map_or(0, |file| file.base());
         let mut last = None;
         for file in &list[from..] {
-            // Where a file is missing the queue has a hole; what is behind it stays readable.
             end = file.walk(file.base(), |index, bytes| {
                 let entry = Entry::decode(index, bytes).filter(Entry::is_written);
                 last = entry.filter(|entry| !entry.unit.is_filler()).or(last);
@@ -44,9 +57,13 @@ impl Queue {
             let mut writer = queue.writer.lock();
             writer.flushed = end;
             writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
+            writer.floor = floor;
         }
-        // Nobody else has the queue yet.
-        let _ = queue.files.set(files);
+        // Nobody else has the queue yet. Without files it is a new one.
+        if !list.is_empty() {
+            let _ = queue.files.set(files);
+            queue.recount();
+        }
         queue.set_end(end)?;
         Ok(queue)
     }
@@ -96,11 +113,54 @@ impl Queue {
         }
         writer.last = None;
         files.cut(end, old_end)?;
+        self.recount();
         writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
         writer.flushed = writer.flushed.min(end);
         let first = self.first.load(Ordering::Relaxed).min(end);
         self.first.store(first, Ordering::Relaxed);
         self.set_end(end)
+    }
+
+    /// When files before the queue's first one are missing, which only shows when a record comes that belongs there,
+    /// the queue is emptied and made again from here on.
+    #[cold]
+    pub(super) fn begin_anew_before(&self, entry: &Entry, writer: &mut Writer) -> Result<(), StoreError> {
+        let Some(files) = self.files.get().filter(|_| !self.is_deleted()) else { return Ok(()) };
+        let first = files.snapshot().first().map_or(0, |file| file.base());
+        let first_offset = if self.is_batch() { self.min_offset() } else { first };
+        if first == 0 || entry.offset >= first_offset {
+            return Ok(());
+        }
+        tracing::error!(
+            topic = &*self.topic,
+            queue = self.id,
+            first,
+            "the first queue files are missing: made again from the log"
+        );
+        writer.floor = writer.floor.max(self.max_offset());
+        (writer.max_phys, writer.flushed, writer.last) = (-1, 0, None);
+        files.delete_all()?;
+        self.recount();
+        for value in [&self.first, &self.end, &self.min, &self.max, &self.next] {
+            value.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// After the log was dispatched again: offsets that were given, to records that the log has no more, are not given
+    /// again.
+    pub(crate) fn keep_floor(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let (floor, max) = (std::mem::take(&mut writer.floor), self.max_offset());
+        let Some(files) = self.files.get().filter(|_| floor > max && !self.is_batch()) else { return Ok(()) };
+        writer.last = None;
+        match files.is_empty() {
+            true => self.begin_at(files, floor)?,
+            false => fill(files, max, floor)?,
+        }
+        self.recount();
+        self.publish(floor, floor);
+        Ok(())
     }
 
     /// Moves the lowest readable offset to the first unit whose record the log, which starts at `min_phys`, still has.
@@ -159,6 +219,10 @@ impl Queue {
             let last = self.at_index(file.end() - 1).ok().flatten();
             file.end() <= end && last.is_some_and(|entry| entry.unit.phys < min_phys)
         })?;
+        if gone > 0 {
+            let _writer = self.writer.lock();
+            self.recount();
+        }
         if gone > 0
             && let Some(base) = files.snapshot().first().map(|file| file.base())
         {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -57,7 +57,8 @@ impl QueueTable {
             simple: Shape::new(UNIT_LEN, options.file_size),
             batch_dir: options.root.join("batchconsumequeue"),
             batch: Shape::new(BATCH_UNIT_LEN, options.batch_file_size),
-            changes: AtomicU64::new(0),
+            present: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
         };
         QueueTable {
             places: Arc::new(places),
@@ -154,31 +155,25 @@ impl QueueTable {
         for queue in queues.0.values() {
             result = result.and(queue.delete());
         }
-        for dir in [&self.places.simple_dir, &self.places.batch_dir] {
-            // Only when nothing is left in it.
-            let _ = fs::remove_dir(dir.join(topic));
-        }
+        self.remove_dirs(topic);
         result
     }
 
-    /// A number that stands for the set of queues that have files; never 0. A store whose queues give another one than
-    /// it had when it was last open has lost some.
-    pub fn fingerprint(&self) -> u64 {
-        let (mut sum, mut count) = (0u64, 0u64);
-        for queue in self.all().iter().filter(|queue| queue.bytes() > 0) {
-            let name = queue.topic().bytes().chain([0]).chain(queue.id().to_le_bytes());
-            // FNV-1a; summed up, so that the order does not matter.
-            let hash =
-                name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-            sum = sum.wrapping_add(hash);
-            count += 1;
-        }
-        sum.rotate_left(17).wrapping_add(count) | 1
+    /// Whether a queue was found to miss files.
+    pub fn files_missing(&self) -> bool {
+        self.places.lost.load(Ordering::Acquire)
     }
 
-    /// Grows with everything that may have changed [`QueueTable::fingerprint`].
-    pub fn changes(&self) -> u64 {
-        self.places.changes.load(Ordering::Acquire)
+    /// Says that the whole log is going to be dispatched again (or no more), because files are missing: a queue that
+    /// misses its first ones begins anew.
+    pub fn set_files_missing(&self, missing: bool) {
+        self.places.lost.store(missing, Ordering::Release);
+    }
+
+    /// A number that stands for the set of the queues' files; never 0. A store whose queues give another one than it had
+    /// when it was last open has lost some.
+    pub fn fingerprint(&self) -> u64 {
+        self.places.present.load(Ordering::Acquire) | 1 << 63
     }
 
     /// End in the log of the last record that has a unit anywhere; -1 without any. Also -1 when only batch topics have
@@ -215,6 +210,41 @@ impl QueueTable {
     /// The disk.
     pub fn delete_expired(&self, min_phys: u64) -> Result<usize, StoreError> {
         self.all().iter().try_fold(0, |gone, queue| Ok(gone + queue.delete_expired(clamp(min_phys))?))
+    }
+
+    /// Forgets the queues that `doomed` says and removes their files. Returns how many went.
+    ///
+    /// # Errors
+    /// A file could not be removed; the queues are forgotten nevertheless.
+    pub fn delete_queues(&self, doomed: impl Fn(&Queue) -> bool) -> Result<usize, StoreError> {
+        let mut gone = 0;
+        let mut result = Ok(());
+        for queue in self.all().into_iter().filter(|queue| doomed(queue)) {
+            let mut topics = self.topics.write();
+            let Some(queues) = topics.get_mut(queue.topic()) else { continue };
+            if queues.0.get(&queue.id()).is_none_or(|known| !Arc::ptr_eq(known, &queue)) {
+                continue;
+            }
+            queues.0.remove(&queue.id());
+            let last = queues.0.is_empty();
+            if last {
+                topics.remove(queue.topic());
+            }
+            // In the lock: who makes the queue anew must not meet the old files.
+            result = result.and(queue.delete());
+            if last {
+                self.remove_dirs(queue.topic());
+            }
+            gone += 1;
+        }
+        result.map(|()| gone)
+    }
+
+    /// Removes the directories of a topic when nothing is left in them.
+    fn remove_dirs(&self, topic: &str) {
+        for dir in [&self.places.simple_dir, &self.places.batch_dir] {
+            let _ = fs::remove_dir(dir.join(topic));
+        }
     }
 
     /// Removes every queue: the log is empty.

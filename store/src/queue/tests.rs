@@ -257,6 +257,40 @@ fn a_deleted_topic_is_gone() {
 }
 
 #[test]
+fn a_left_over_file_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let queue = QueueTable::empty(&options(dir.path())).get_or_create("T", 0);
+    fs::create_dir_all(dir.path().join("consumequeue/T/0")).unwrap();
+    fs::write(file(dir.path(), 0), [9; 100]).unwrap();
+    assert_eq!(put(&queue, 0, 0), Put::Written);
+    assert_eq!(fs::read(file(dir.path(), 0)).unwrap()[20..], [0; 80]);
+}
+
+/// Very many queues: a start maps none of their files, and looks at little of each.
+#[test]
+fn many_queues_are_loaded_without_mapping_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let unit = entry(0, 0).unit.encode();
+    for id in 0..2000 {
+        let queue = dir.path().join(format!("consumequeue/T/{id}"));
+        fs::create_dir_all(&queue).unwrap();
+        let file = fs::File::create(queue.join("0".repeat(20))).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &unit, 0).unwrap();
+        file.set_len(6_000_000).unwrap();
+    }
+    let options = TableOptions { file_size: 6_000_000, ..options(dir.path()) };
+    let table = QueueTable::load(&options).unwrap();
+    table.truncate_dirty(10).unwrap();
+    table.correct_min(0).unwrap();
+    let queues = table.all();
+    assert_eq!(queues.len(), 2000);
+    assert!(queues.iter().all(|queue| queue.max_offset() == 1 && queue.files.get().unwrap().mapped() == 0));
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let here = dir.path().to_str().unwrap();
+    assert_eq!(maps.lines().filter(|line| line.contains(here)).count(), 0);
+}
+
+#[test]
 fn flush_waits_for_enough() {
     let dir = tempfile::tempdir().unwrap();
     let table = QueueTable::empty(&options(dir.path()));

@@ -19,7 +19,7 @@ impl MessageId {
     pub fn parse(text: &str) -> Option<MessageId> {
         let mut bytes = [0u8; 28];
         let bytes = bytes.get_mut(..text.len() / 2)?;
-        if text.len() % 2 != 0 {
+        if !text.len().is_multiple_of(2) {
             return None;
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().as_chunks::<2>().0) {

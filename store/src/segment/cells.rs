@@ -59,7 +59,7 @@ impl Cells {
     }
 
     fn checked(map: FileMap) -> io::Result<Cells> {
-        if map.len() % 4 != 0 {
+        if !map.len().is_multiple_of(4) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the length is no multiple of 4"));
         }
         Ok(Cells { map })

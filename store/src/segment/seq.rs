@@ -182,7 +182,7 @@ impl SegmentSeq {
     /// # Errors
     /// A name could not be removed; that file and the later ones stay.
     pub fn delete_first(&self, mut old: impl FnMut(&Segment) -> bool) -> Result<usize, StoreError> {
-        let _change = self.change.lock();
+        let change = self.change.lock();
         let list = self.list.load_full();
         let mut gone = 0;
         let mut result = Ok(());
@@ -196,7 +196,18 @@ impl SegmentSeq {
         if gone > 0 {
             self.list.store(Arc::new(list[gone..].to_vec()));
         }
+        // A large file's blocks are freed by the last holder, which takes its time: an append may want a new file meanwhile.
+        drop(change);
         result.map(|()| gone)
+    }
+
+    /// Deletes the first file when `old` says so and it is not the last. Returns whether it went.
+    ///
+    /// # Errors
+    /// The name could not be removed; the file stays.
+    pub fn delete_one(&self, old: impl FnOnce(&Segment) -> bool) -> Result<bool, StoreError> {
+        let mut old = Some(old);
+        Ok(self.delete_first(|segment| old.take().is_some_and(|old| old(segment)))? > 0)
     }
 
     /// Deletes every file; the row is empty then and may start at another offset.
@@ -282,6 +293,12 @@ mod tests {
         assert_eq!(seq.delete_before(4096).unwrap(), 1);
         assert_eq!(seq.delete_before(u64::MAX).unwrap(), 1);
         assert_eq!(bases(&seq), [8192]);
+        assert!(!seq.delete_one(|_| true).unwrap());
+        seq.create(3 * 4096).unwrap();
+        seq.create(4 * 4096).unwrap();
+        assert!(!seq.delete_one(|_| false).unwrap());
+        assert!(seq.delete_one(|segment| segment.base() == 8192).unwrap());
+        assert_eq!(bases(&seq), [3 * 4096, 4 * 4096]);
         seq.delete_all().unwrap();
         assert_eq!(std::fs::read_dir(seq.dir()).unwrap().count(), 0);
     }

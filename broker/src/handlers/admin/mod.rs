@@ -2,11 +2,14 @@
 
 mod all_groups;
 mod all_topics;
+mod clean_expired_consume_queue;
+mod clean_unused_topic;
 mod connections;
 mod consume_directly;
 mod consume_stats;
 mod consumer_offsets;
 mod create_topic;
+mod delete_expired_commitlog;
 mod delete_group;
 mod delete_topic;
 mod group_config;
@@ -79,6 +82,26 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Code::GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
             Lane::Inline,
             Arc::new(system_topics::ListSystemTopics::new(topics.system.clone())),
+        ),
+        (
+            Code::CLEAN_EXPIRED_CONSUMEQUEUE,
+            Lane::Blocking,
+            Arc::new(clean_expired_consume_queue::CleanExpiredConsumeQueue::new(topics.system.clone(), store.clone())),
+        ),
+        (
+            Code::CLEAN_UNUSED_TOPIC,
+            Lane::Blocking,
+            Arc::new(clean_unused_topic::CleanUnusedTopic {
+                config: config.clone(),
+                topics: topics.clone(),
+                stats: stats.clone(),
+                store: store.clone(),
+            }),
+        ),
+        (
+            Code::DELETE_EXPIRED_COMMITLOG,
+            Lane::Inline,
+            Arc::new(delete_expired_commitlog::DeleteExpiredCommitlog::new(store.clone())),
         ),
         (
             Code::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,

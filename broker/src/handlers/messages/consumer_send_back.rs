@@ -135,13 +135,16 @@ impl Handler for SendBack {
     type Request<'a> = ConsumerSendMsgBack<'a>;
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
+        if self.store.page_cache_busy() {
+            return Refusal::busy().into();
+        }
         match self.send_back(cx.request().version, &request) {
             Ok(()) => {
                 // On a thread of the pool: no read batch ends after this request.
                 self.store.dispatch();
                 Reply::ok().into()
             }
-            Err(refusal) => Reply::error(refusal.code, refusal.remark).into(),
+            Err(refusal) => refusal.into(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod min_offset;
 mod pull_message;
 mod query_consumer_offset;
 mod query_message;
+mod reply_message;
 mod search_offset;
 mod send_message;
 mod update_consumer_offset;
@@ -24,6 +25,9 @@ use crate::wiring::Parts;
 pub(super) fn list(parts: &Parts) -> Vec<Row> {
     let (store, topics, groups, offsets) = (&parts.store, &parts.topics, &parts.groups, &parts.offsets);
     let v2 = Arc::new(send_message::SendV2::new(parts.sender.clone()));
+    let producers = &parts.clients.producers;
+    let reply = reply_message::ReplyMessage::new(parts.sender.clone(), producers.clone());
+    let reply_v2 = reply_message::ReplyMessageV2::new(parts.sender.clone(), producers.clone());
     let pull = pull_message::Pull::new(parts.puller.clone(), false);
     let lite_pull = pull_message::Pull::new(parts.puller.clone(), true);
     let broker = &parts.config;
@@ -47,6 +51,8 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         (RequestCode::SEND_MESSAGE, Lane::Inline, Arc::new(send_message::Send::new(parts.sender.clone()))),
         (RequestCode::SEND_MESSAGE_V2, Lane::Inline, v2.clone()),
         (RequestCode::SEND_BATCH_MESSAGE, Lane::Inline, v2),
+        (RequestCode::SEND_REPLY_MESSAGE, Lane::Inline, Arc::new(reply)),
+        (RequestCode::SEND_REPLY_MESSAGE_V2, Lane::Inline, Arc::new(reply_v2)),
         (RequestCode::PULL_MESSAGE, Lane::Inline, Arc::new(pull)),
         (RequestCode::LITE_PULL_MESSAGE, Lane::Inline, Arc::new(lite_pull)),
         (RequestCode::QUERY_MESSAGE, Lane::Blocking, Arc::new(query)),

@@ -1,7 +1,10 @@
 //! The dialect turned into standard JSON.
 //!
 //! One pass over the bytes. Members that are `null` are dropped, keys that are numbers are quoted, and a key that is an
-//! object becomes a string with its JSON text.
+//! object becomes a string with its JSON text. Of members with the same name only the last one stays.
+
+use std::collections::HashSet;
+use std::ops::Range;
 
 use super::{JsonError, MAX_DEPTH};
 
@@ -17,6 +20,55 @@ pub(super) fn to_standard(input: &[u8]) -> Result<Vec<u8>, JsonError> {
     match rewriter.peek() {
         None => Ok(rewriter.out),
         Some(_) => Err(rewriter.expected("the end")),
+    }
+}
+
+/// The members of an object in the output. Of those with the same name the last counts, also when it is `null`.
+#[derive(Default)]
+struct Members {
+    list: Vec<Member>,
+    /// Names of members that are not in the output.
+    null_names: Vec<u8>,
+}
+
+struct Member {
+    /// In the output, or in the names of the missing ones.
+    name: Range<usize>,
+    /// Behind its value in the output; `None` for a `null`.
+    end: Option<usize>,
+}
+
+impl Members {
+    fn add(&mut self, name: Range<usize>, end: usize) {
+        self.list.push(Member { name, end: Some(end) });
+    }
+
+    fn add_null(&mut self, name: &[u8]) {
+        let start = self.null_names.len();
+        self.null_names.extend_from_slice(name);
+        self.list.push(Member { name: start..self.null_names.len(), end: None });
+    }
+
+    /// What stands between the braces when a name occurs twice; `None` when none does.
+    fn without_repeated(&self, out: &[u8]) -> Option<Vec<u8>> {
+        let name = |member: &Member| match member.end {
+            Some(_) => &out[member.name.clone()],
+            None => &self.null_names[member.name.clone()],
+        };
+        let mut seen = HashSet::with_capacity(self.list.len());
+        // From the end: the first that is met of a name is its last.
+        let last: Vec<&Member> = self.list.iter().rev().filter(|member| seen.insert(name(member))).collect();
+        if last.len() == self.list.len() {
+            return None;
+        }
+        let mut kept = Vec::new();
+        for (member, end) in last.into_iter().rev().filter_map(|member| Some((member, member.end?))) {
+            if !kept.is_empty() {
+                kept.push(b',');
+            }
+            kept.extend_from_slice(&out[member.name.start..end]);
+        }
+        Some(kept)
     }
 }
 
@@ -93,14 +145,18 @@ impl Rewriter<'_> {
     fn object(&mut self, depth: usize) -> Result<(), JsonError> {
         self.at += 1;
         self.out.push(b'{');
-        let (mut first, mut written) = (true, false);
+        let start = self.out.len();
+        let mut members = Members::default();
+        let mut first = true;
         while !self.closed(b'}', first)? {
             first = false;
             let mark = self.out.len();
-            if written {
+            if mark > start {
                 self.out.push(b',');
             }
+            let name = self.out.len();
             self.key(depth)?;
+            let name = name..self.out.len();
             self.blank()?;
             if self.peek() != Some(b':') {
                 return Err(self.expected("a colon"));
@@ -111,10 +167,16 @@ impl Rewriter<'_> {
             let value = self.out.len();
             self.value(depth + 1)?;
             if &self.out[value..] == b"null" {
+                members.add_null(&self.out[name]);
                 self.out.truncate(mark);
             } else {
-                written = true;
+                members.add(name, self.out.len());
             }
+        }
+        if let Some(kept) = members.without_repeated(&self.out) {
+            self.out.truncate(start);
+            self.out.extend_from_slice(&kept);
+            self.out.push(b'}');
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ final class Context {
     private final String run = Long.toString(System.currentTimeMillis() % 1_000_000_000, 36) + Integer.toString(INSTANCES.incrementAndGet(), 36);
     private final Deque<Runnable> closers = new ArrayDeque<>();
     private volatile String waitingFor = "nothing";
+    private Reader routes;
 
     Context(String scenario, Map<String, String> options) {
         this.scenario = scenario;
@@ -82,6 +83,8 @@ final class Context {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
+        // A shutdown waits for what is being consumed: else the offset that it stores may be behind what the listener has seen.
+        consumer.setAwaitTerminationMillisWhenShutdown(5_000);
         closing(consumer::shutdown);
         return consumer;
     }
@@ -108,11 +111,18 @@ final class Context {
      * regular rebalance, up to 20 s.
      */
     void start(DefaultMQPushConsumer consumer) throws MQClientException, InterruptedException {
-        Reader reader = new Reader(this);
         for (String topic : consumer.getSubscription().keySet()) {
-            reader.queues(topic);
+            awaitRoute(topic);
         }
         consumer.start();
+    }
+
+    /** Waits until the name server knows a topic: its first message can be stored before that. */
+    void awaitRoute(String topic) throws MQClientException, InterruptedException {
+        if (routes == null) {
+            routes = new Reader(this);
+        }
+        routes.queues(topic);
     }
 
     /**

@@ -89,6 +89,7 @@ final class OffsetScenarios {
         String group = context.group("update");
         DefaultMQProducer producer = context.producer();
         Texts.send(producer, topic, "update", 40);
+        context.awaitRoute(topic);
         DefaultMQPullConsumer one = context.pullConsumer(group);
         DefaultMQPullConsumer two = context.pullConsumer(group);
         for (MessageQueue queue : new TreeSet<>(one.fetchSubscribeMessageQueues(topic))) {

@@ -26,7 +26,7 @@ final class OrderScenarios {
         Scenario.core("order-send", 120, OrderScenarios::send);
         Scenario.core("order-consume", 120, OrderScenarios::consume);
         Scenario.core("order-suspend", 120, OrderScenarios::suspendQueue);
-        Scenario.core("order-handover", 120, OrderScenarios::handover);
+        Scenario.core("order-handover", 200, OrderScenarios::handover);
     }
 
     /** Sends {@code steps} of every order, each order to one queue; bodies are {@code order/step}. */
@@ -134,17 +134,18 @@ final class OrderScenarios {
         Check.await(context, "the first step of all orders", 45, () -> distinct(log, "c0 ") == ORDERS);
         context.start(consumers.get(1));
         int step = 1;
+        // The first consumer keeps the lock of a queue 20 s longer while it has messages of it, and the second tries every 20 s.
         long deadline = System.nanoTime() + 60_000_000_000L;
         while (distinct(log, "c1 ") == 0) {
             Check.that(System.nanoTime() < deadline, "the second consumer never got a message");
             sendOrders(producer, topic, step, ++step);
             int sent = step * ORDERS;
-            Check.await(context, "all steps so far", 40, () -> distinct(log, "") == sent, () -> distinct(log, "") + " of " + sent);
+            Check.await(context, "all steps so far", 75, () -> distinct(log, "") == sent, () -> distinct(log, "") + " of " + sent);
         }
         consumers.get(1).shutdown();
         sendOrders(producer, topic, step, ++step);
         int sent = step * ORDERS;
-        Check.await(context, "all steps after the leave", 40, () -> distinct(log, "") == sent, () -> distinct(log, "") + " of " + sent);
+        Check.await(context, "all steps after the leave", 75, () -> distinct(log, "") == sent, () -> distinct(log, "") + " of " + sent);
         // A hand-over may repeat a message; what counts is that no step is seen for the first time before its predecessor.
         Map<String, Integer> next = new HashMap<>();
         for (String line : new ArrayList<>(log)) {

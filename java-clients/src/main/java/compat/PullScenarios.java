@@ -142,13 +142,11 @@ final class PullScenarios {
         Set<String> bodies = new TreeSet<>(Texts.send(producer, topic, "assign", 40));
         DefaultLitePullConsumer consumer = context.litePullConsumer(group);
         consumer.setAutoCommit(false);
+        context.awaitRoute(topic);
         consumer.start();
         Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
         Check.equal("queues", 4, queues.size());
         consumer.assign(queues);
-        for (MessageQueue queue : queues) {
-            consumer.seekToBegin(queue);
-        }
         Check.equal("bodies", bodies, poll(context, 40, consumer));
         for (MessageQueue queue : queues) {
             long end = producer.maxOffset(queue);
@@ -159,6 +157,10 @@ final class PullScenarios {
             consumer.seek(queue, 7);
         }
         Check.equal("messages from offset 7", 12, poll(context, 12, consumer).size());
+        for (MessageQueue queue : queues) {
+            consumer.seekToBegin(queue);
+        }
+        Check.equal("bodies from the begin", bodies, poll(context, 40, consumer));
         for (MessageQueue queue : queues) {
             consumer.seekToEnd(queue);
         }
@@ -171,8 +173,6 @@ final class PullScenarios {
 
     private static long committed(DefaultLitePullConsumer consumer, MessageQueue queue) {
         try {
-            // A queue that was rewound while a pull was under way is polled once more.
-            consumer.poll(10);
             consumer.commitSync();
             return consumer.committed(queue);
         } catch (Exception e) {
@@ -192,6 +192,7 @@ final class PullScenarios {
         }
         DefaultLitePullConsumer consumer = context.litePullConsumer(group);
         consumer.subscribe(topic, "high");
+        context.awaitRoute(topic);
         consumer.start();
         Set<String> bodies = poll(context, 20, consumer);
         bodies.forEach(body -> Check.that(Integer.parseInt(body.substring(10)) >= 20, "a message with another tag: " + body));
@@ -212,6 +213,7 @@ final class PullScenarios {
         String group = context.group("two");
         DefaultMQProducer producer = context.producer();
         Set<String> bodies = new TreeSet<>(Texts.send(producer, topic, "early", 20));
+        context.awaitRoute(topic);
         DefaultLitePullConsumer[] consumers = new DefaultLitePullConsumer[2];
         for (int i = 0; i < 2; i++) {
             consumers[i] = context.litePullConsumer(group);

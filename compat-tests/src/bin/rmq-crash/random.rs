@@ -1,0 +1,24 @@
+//! Random numbers that a seed repeats.
+
+/// splitmix64.
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, which is above 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
