@@ -1,5 +1,5 @@
 //! An owned command: what we send to a peer on our own account, and what comes back. The cold path; requests that a
-//! server handles are read as a borrowed [`Request`](crate::Request).
+//! server handles are read as a borrowed [`Request`].
 
 use bytes::Bytes;
 use thiserror::Error;

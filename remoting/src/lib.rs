@@ -1,6 +1,6 @@
 //! The remoting protocol of Apache RocketMQ: frames, headers, bodies, a server and a client.
 //!
-//! Bytes are turned into typed values by pure code ([`frame`], [`request`], [`header`], [`body`]); sockets live in
+//! Bytes are turned into typed values by pure code ([`frame`], [`request`], [`mod@header`], [`body`]); sockets live in
 //! [`server`] and [`client`] only. Nothing here knows what a topic or a store is.
 
 mod binary;

@@ -8,7 +8,7 @@ use remoting::body::message_queue::MessageQueue;
 /// How long a lock lives without being taken again (ms).
 pub const LOCK_LIFE: i64 = 60_000;
 
-/// The locked queues, by group. A lock that its owner does not renew for [`LOCK_LIFE`] is free for anybody.
+/// The locked queues, by group. A lock that its owner does not renew for `LOCK_LIFE` is free for anybody.
 #[derive(Default)]
 pub struct QueueLocks {
     groups: Mutex<HashMap<String, HashMap<MessageQueue, Holder>>>,

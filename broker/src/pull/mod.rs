@@ -1,6 +1,6 @@
 //! Handing out messages: PULL_MESSAGE, LITE_PULL_MESSAGE, and the pulls that wait.
 //!
-//! A pull that finds nothing and may wait becomes a [`Waiter`] in the [`Lot`]. It is served on the thread that dispatches
+//! A pull that finds nothing and may wait becomes a `Waiter` in the [`Lot`]. It is served on the thread that dispatches
 //! the message it waits for: the read and the write of the answer happen right there.
 
 mod answer;

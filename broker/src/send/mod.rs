@@ -3,7 +3,7 @@
 //! One request runs to its end on the task of its connection: the message is in the log, in the order in which the
 //! requests came, when [`Sender::send`] returns. Only the answer may come later (`SYNC_FLUSH`).
 //!
-//! In the steady state nothing is allocated: the topic and its queue are kept per thread ([`targets`]), the properties
+//! In the steady state nothing is allocated: the topic and its queue are kept per thread (`targets`), the properties
 //! are rewritten in a buffer of the thread, and body and properties are copied once, into the log.
 
 mod answer;

@@ -1,7 +1,7 @@
 //! The property string of a message: `name 0x01 value 0x02`, repeated.
 //!
 //! Clients send it with or without the last separator, and may send entries without a value or a name twice. What is
-//! stored is always well formed: [`Properties::normalise`] rewrites the bytes in place and notes on the way where the
+//! stored is always well formed: `Properties::normalise` rewrites the bytes in place and notes on the way where the
 //! values are that the broker itself looks at.
 
 use std::collections::HashMap;
