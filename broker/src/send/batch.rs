@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use config::BrokerConfig;
 use remoting::ResponseCode;
+use remoting::header::SendRequest;
 use remoting::server::{Cx, Outcome};
 use store::Inner;
 use store::record::{batch, sys_flag};
@@ -14,7 +15,7 @@ use store::record::{batch, sys_flag};
 use super::answer::Stored;
 use super::properties::Known;
 use super::put::{Message, new_message};
-use super::{Incoming, Local, Refusal, Sender, batch_queues_refused, delay};
+use super::{Local, Refusal, Sender, batch_queues_refused, delay};
 use crate::names;
 
 impl Sender {
@@ -24,7 +25,7 @@ impl Sender {
         config: &BrokerConfig,
         local: &mut Local,
         at: usize,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
         queue_id: i32,
     ) -> Result<Outcome, Refusal> {
         let Local { targets, properties, ids, .. } = local;

@@ -9,7 +9,7 @@
 mod answer;
 mod batch;
 mod delay;
-mod incoming;
+
 pub mod properties;
 mod put;
 mod refusal;
@@ -23,12 +23,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use config::{BrokerConfig, FlushDiskType, Live, MessageStoreConfig};
+use remoting::header::SendRequest;
 use remoting::server::{Cx, Outcome};
 use remoting::{Reply, ResponseCode};
 use store::Store;
 use store::record::{MessageId, sys_flag};
 
-pub use incoming::Incoming;
 pub use put::{Message, Put};
 pub use refusal::{FAQ, Refusal};
 pub(crate) use retry::{DLQ_QUEUES, MAX_RECONSUME_VERSION};
@@ -116,7 +116,7 @@ impl Sender {
     }
 
     /// Handles a send of either kind.
-    pub fn send(&self, cx: &mut Cx<'_>, incoming: &Incoming<'_>) -> Outcome {
+    pub fn send(&self, cx: &mut Cx<'_>, incoming: &SendRequest<'_>) -> Outcome {
         if self.parts.store.page_cache_busy() {
             return Refusal::busy().into();
         }
@@ -133,7 +133,7 @@ impl Sender {
         cx: &mut Cx<'_>,
         config: &BrokerConfig,
         local: &mut Local,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
     ) -> Result<Outcome, Refusal> {
         let (at, queue_id) = self.check(&mut local.targets, config, cx, incoming)?;
         if incoming.batch {
@@ -149,7 +149,7 @@ impl Sender {
         targets: &mut Targets,
         config: &BrokerConfig,
         cx: &Cx<'_>,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
     ) -> Result<(usize, i32), Refusal> {
         if cx.body().is_empty() {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message has no body"));
@@ -179,7 +179,7 @@ impl Sender {
         config: &BrokerConfig,
         local: &mut Local,
         at: usize,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
         queue_id: i32,
     ) -> Result<Outcome, Refusal> {
         let Local { targets, properties, id, .. } = local;
@@ -263,7 +263,7 @@ impl Sender {
         targets: &mut Targets,
         config: &BrokerConfig,
         cx: &Cx<'_>,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
     ) -> Result<usize, Refusal> {
         let topics = &self.parts.topics;
         let name = incoming.topic.as_ref();
@@ -286,7 +286,7 @@ impl Sender {
         Ok(targets.add(topic, name, &topics.system, self.owner, generation))
     }
 
-    fn create_topic(&self, cx: &Cx<'_>, incoming: &Incoming<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
+    fn create_topic(&self, cx: &Cx<'_>, incoming: &SendRequest<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
         let name = incoming.topic.as_ref();
         let retry = name.starts_with(names::RETRY_PREFIX);
         let unit_flag = match (incoming.unit_mode, retry) {
@@ -312,7 +312,7 @@ impl Sender {
     fn refuse_transaction(
         &self,
         config: &BrokerConfig,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
         properties: &Properties,
     ) -> Result<(), Refusal> {
         if !properties.is_true(Known::TransactionPrepared) {

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use config::{BrokerConfig, FlushDiskType};
-use remoting::header::ReplyMessage;
+use remoting::header::{ReplyMessage, SendRequest};
 use remoting::server::{ConnHandle, Cx, Outcome};
 use remoting::{Command, Reply, ResponseCode, Text};
 
 use super::answer::{IdText, Region, Stored};
 use super::properties::{Known, Properties};
 use super::put::Message;
-use super::{Incoming, LOCAL, Sender, millis};
+use super::{LOCAL, Sender, millis};
 use crate::clients::Producers;
 use crate::push;
 use crate::stats::now_millis;
@@ -76,7 +76,7 @@ enum Way {
 
 impl Sender {
     /// Handles a reply with either header.
-    pub fn reply(sender: &Arc<Sender>, cx: &mut Cx<'_>, incoming: &Incoming<'_>, producers: &Producers) -> Outcome {
+    pub fn reply(sender: &Arc<Sender>, cx: &mut Cx<'_>, incoming: &SendRequest<'_>, producers: &Producers) -> Outcome {
         let config = sender.parts.config.load();
         let checked = LOCAL.with_borrow_mut(|local| sender.check(&mut local.targets, &config, cx, incoming));
         let queue_id = match checked {
@@ -111,7 +111,7 @@ impl Sender {
         }))
     }
 
-    fn reply_properties(&self, config: &BrokerConfig, incoming: &Incoming<'_>) -> Properties {
+    fn reply_properties(&self, config: &BrokerConfig, incoming: &SendRequest<'_>) -> Properties {
         let mut properties = Properties::default();
         properties.fill(&[Known::Region, Known::TraceOn], |out| {
             if let Some(text) = incoming.properties {
@@ -124,7 +124,7 @@ impl Sender {
     }
 
     /// Looks for the client that the reply names.
-    fn way(&self, incoming: &Incoming<'_>, taken: &Taken, producers: &Producers) -> Way {
+    fn way(&self, incoming: &SendRequest<'_>, taken: &Taken, producers: &Producers) -> Way {
         let Some(client) = taken.properties.text(Known::ReplyToClient) else {
             return Way::None(format!("reply message properties[{}] is null", Known::ReplyToClient.name()));
         };

@@ -1,9 +1,10 @@
 //! Sends to `%RETRY%` topics: a consumer that consumes in order gives a message back so, and gives it up so.
 
 use remoting::ResponseCode;
+use remoting::header::SendRequest;
 
 use super::properties::{Known, Properties};
-use super::{FAQ, Incoming, Refusal, Sender};
+use super::{FAQ, Refusal, Sender};
 use crate::names;
 use crate::stats::now_millis;
 use crate::topics::{PERM_READ, PERM_WRITE};
@@ -19,7 +20,7 @@ impl Sender {
     /// locks (an ordered consumer retries by itself, and sends a message back only to give it up).
     pub(super) fn dead_letter_of(
         &self,
-        incoming: &Incoming<'_>,
+        incoming: &SendRequest<'_>,
         version: i32,
         properties: &mut Properties,
     ) -> Result<Option<(String, i32)>, Refusal> {

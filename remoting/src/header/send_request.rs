@@ -27,7 +27,7 @@ pub struct SendRequest<'a> {
     /// The properties in their stored form: name, `\u{1}`, value, `\u{2}`, and so on.
     pub properties: Option<Text<'a>>,
     /// How often the message was consumed in vain.
-    pub reconsume_times: Option<i32>,
+    pub reconsume_times: i32,
     /// Whether the producer is in a unit.
     pub unit_mode: bool,
     /// How often a message may be consumed in vain before it goes to the dead letters.
@@ -53,7 +53,7 @@ impl<'a> From<SendMessage<'a>> for SendRequest<'a> {
             born_timestamp: header.born_timestamp,
             flag: header.flag,
             properties: header.properties,
-            reconsume_times: header.reconsume_times,
+            reconsume_times: header.reconsume_times.unwrap_or(0),
             unit_mode: header.unit_mode.unwrap_or(false),
             max_reconsume_times: header.max_reconsume_times,
             batch: header.batch.unwrap_or(false),
@@ -76,7 +76,7 @@ impl<'a> From<SendMessageV2<'a>> for SendRequest<'a> {
             born_timestamp: header.born_timestamp,
             flag: header.flag,
             properties: header.properties,
-            reconsume_times: header.reconsume_times,
+            reconsume_times: header.reconsume_times.unwrap_or(0),
             unit_mode: header.unit_mode.unwrap_or(false),
             max_reconsume_times: header.max_reconsume_times,
             batch: header.batch.unwrap_or(false),
