@@ -30,7 +30,7 @@ pub fn levels(session: &Session, contents: &Contents) -> BTreeMap<Queue, u64> {
     for (request, answer) in session.exchanges() {
         let number = |name: &str| answer.field(name).parse::<u64>().ok();
         match RequestCode(request.code) {
-            RequestCode::SEND_MESSAGE_V2 | RequestCode::SEND_BATCH_MESSAGE => {
+            RequestCode::SEND_MESSAGE_V2 | RequestCode::SEND_BATCH_MESSAGE | RequestCode::SEND_REPLY_MESSAGE_V2 => {
                 if let (Some(queue), Some(offset)) = (destination(request, answer), number("queueOffset")) {
                     let first = sent.entry(queue).or_insert(offset);
                     *first = offset.min(*first);

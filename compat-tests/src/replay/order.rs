@@ -67,7 +67,8 @@ fn order_sends(session: &mut Session) {
     for (request, answer) in pairs(session) {
         let (Some(sent), Some(answer)) = (frame(session, request), frame(session, answer)) else { continue };
         let batch = RequestCode(sent.code) == RequestCode::SEND_BATCH_MESSAGE;
-        if !batch && RequestCode(sent.code) != RequestCode::SEND_MESSAGE_V2 {
+        let single = [RequestCode::SEND_MESSAGE_V2, RequestCode::SEND_REPLY_MESSAGE_V2];
+        if !batch && !single.contains(&RequestCode(sent.code)) {
             continue;
         }
         if let (Ok(offset), Some(queue)) = (answer.field("queueOffset").parse(), destination(sent, answer)) {
@@ -118,9 +119,9 @@ fn wait_for_effects(session: &mut Session) {
             request.is_some_and(|request| codes.contains(&RequestCode(request.code)))
         };
         let next = if asks(at, &[RequestCode::HEART_BEAT]) {
-            &pulls
+            &pulls[..]
         } else if asks(at, &sends) {
-            &sends
+            &sends[..]
         } else {
             continue;
         };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use remoting::{Command, RequestCode};
 
 use super::compare::{Addresses, Difference, compare};
+use super::contents::property;
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::outgoing::outgoing;
@@ -130,14 +131,20 @@ fn lost(request: &str, what: &str) -> Verdict {
 
 /// The frame that the server sends where it sent the recorded one.
 fn expect(wire: &mut Wire, frame: &Frame, limit: Duration) -> Option<Command> {
+    let recorded_correlation = property(frame.field("properties"), "CORRELATION_ID");
     let got = wire.take(limit, |command| {
         if frame.is_response() {
             command.is_response() && command.opaque == frame.opaque
         } else {
-            !command.is_response() && command.code == frame.code
+            !command.is_response() && command.code == frame.code && correlation(command) == recorded_correlation
         }
     });
     got.map(|received| received.command)
+}
+
+/// Which question a reply that is pushed to a client answers: several may be under way.
+fn correlation(command: &Command) -> Option<&str> {
+    property(command.get("properties")?, "CORRELATION_ID")
 }
 
 /// A new topic finds its way to the name server beside the answer to what made it, and the recorded client asked a
