@@ -18,6 +18,8 @@ const SCAN_PERIOD: Duration = Duration::from_secs(10);
 const TELL_PERIOD: Duration = Duration::from_secs(15);
 /// How often metrics are read from the counters.
 const METRICS_PERIOD: Duration = Duration::from_secs(5);
+/// Groups that were made by use are saved so often.
+const GROUPS_PERIOD: Duration = Duration::from_secs(1);
 /// The first save of consumer offsets after the start.
 const FIRST_SAVE: Duration = Duration::from_secs(10);
 
@@ -43,6 +45,8 @@ pub fn spawn(parts: &Arc<Parts>, workers: &TaskTracker, stop: &CancellationToken
             }
         });
     }));
+    let groups = parts.groups.clone();
+    workers.spawn(every(GROUPS_PERIOD, GROUPS_PERIOD, stop.clone(), move || groups.persist()));
     if metrics::is_on(parts) {
         let exported = parts.clone();
         workers.spawn(every(METRICS_PERIOD, METRICS_PERIOD, stop.clone(), move || metrics::publish(&exported)));
