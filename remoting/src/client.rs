@@ -112,11 +112,6 @@ impl Client {
         self.inner.slots.lock().values().for_each(close_slot);
     }
 
-    /// Closes the connection to one address.
-    pub fn close_addr(&self, addr: &str) {
-        self.inner.slots.lock().remove(addr).iter().for_each(close_slot);
-    }
-
     async fn connection(&self, addr: &str, timeout: Duration) -> Result<ConnHandle, ClientError> {
         let slot = self.inner.slots.lock().entry(addr.to_owned()).or_default().clone();
         let connect = async {
