@@ -41,7 +41,7 @@ pub fn reference() -> String {
     if !complete.exists() {
         fs::create_dir_all(&directory).expect("a directory for the Java servers");
         let pom = directory.join("pom.xml");
-        fs::write(&pom, include_str!("../bin/rmq-bench/reference-pom.xml")).expect("a pom");
+        fs::write(&pom, include_str!("reference-pom.xml")).expect("a pom");
         let mut command = Command::new("mvn");
         command.args(["-q", "-B", "-f"]).arg(&pom).arg("dependency:copy-dependencies");
         command.arg(format!("-DoutputDirectory={}", directory.display()));

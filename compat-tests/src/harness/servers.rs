@@ -14,6 +14,9 @@ const GET_BROKER_RUNTIME_INFO: i32 = 28;
 const GET_NAMESRV_CONFIG: i32 = 319;
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
+/// The JVM of Java's servers, unless others are asked for: tests write little and run side by side.
+const SMALL_JVM: [&str; 3] = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"];
+
 /// Whose servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
@@ -32,18 +35,13 @@ impl Whose {
         }
     }
 
-    fn command(self, server: &str, home: &Path, serialize: &str) -> Command {
+    fn command(self, server: &str, home: &Path, serialize: &str, jvm: &[String]) -> Command {
         let mut command = match self {
             Self::Ours => Command::new(binaries::binary(server)),
             Self::Java => {
                 let main = if server == "mqnamesrv" { "namesrv.NamesrvStartup" } else { "broker.BrokerStartup" };
                 let mut command = Command::new("java");
-                command.args([
-                    "-Xms256m",
-                    "-Xmx512m",
-                    "-XX:+UseSerialGC",
-                    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-                ]);
+                command.args(jvm).arg("--add-exports=java.base/sun.nio.ch=ALL-UNNAMED");
                 command.arg(format!("-Duser.home={}", home.display())).args(["-cp", &maven::reference()]);
                 command.arg(format!("org.apache.rocketmq.{main}"));
                 command
@@ -69,6 +67,7 @@ pub struct BrokerOptions {
     serialize: String,
     settings: Vec<(String, String)>,
     store: Option<PathBuf>,
+    jvm: Vec<String>,
 }
 
 impl BrokerOptions {
@@ -93,6 +92,7 @@ impl BrokerOptions {
             serialize: "JSON".to_owned(),
             settings: settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
             store: None,
+            jvm: owned(&SMALL_JVM),
         }
     }
 
@@ -123,6 +123,12 @@ impl BrokerOptions {
         self
     }
 
+    /// What the JVM of a Java broker is started with.
+    pub fn jvm(mut self, arguments: &[&str]) -> Self {
+        self.jvm = owned(arguments);
+        self
+    }
+
     /// An existing store directory; else a new one is made.
     pub fn store(mut self, directory: &Path) -> Self {
         self.store = Some(directory.to_owned());
@@ -130,11 +136,16 @@ impl BrokerOptions {
     }
 }
 
+fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|argument| (*argument).to_owned()).collect()
+}
+
 /// A name server.
 pub struct Namesrv {
     process: Process,
     whose: Whose,
     serialize: String,
+    jvm: Vec<String>,
     port: u16,
     scratch: Scratch,
 }
@@ -147,6 +158,11 @@ impl Namesrv {
 
     /// As [`Namesrv::start`], with a layout of headers and keys of the configuration file.
     pub fn start_with(whose: Whose, serialize: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start_on(whose, &SMALL_JVM, serialize, settings)
+    }
+
+    /// As [`Namesrv::start_with`]; Java's with these arguments of the JVM.
+    pub fn start_on(whose: Whose, jvm: &[&str], serialize: &str, settings: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let port = ports::broker_port();
         let home = scratch.path().display();
@@ -156,8 +172,9 @@ impl Namesrv {
             file.push_str(&format!("{key}={value}\n"));
         }
         std::fs::write(scratch.join("namesrv.conf"), file).expect("a configuration file");
-        let process = Self::spawn(whose, serialize, &scratch);
-        let mut server = Self { process, whose, serialize: serialize.to_owned(), port, scratch };
+        let jvm = owned(jvm);
+        let process = Self::spawn(whose, serialize, &jvm, &scratch);
+        let mut server = Self { process, whose, serialize: serialize.to_owned(), jvm, port, scratch };
         server.wait();
         server
     }
@@ -192,7 +209,7 @@ impl Namesrv {
 
     /// Starts it again on the same port and files.
     pub fn start_again(&mut self) {
-        self.process = Self::spawn(self.whose, &self.serialize, &self.scratch);
+        self.process = Self::spawn(self.whose, &self.serialize, &self.jvm, &self.scratch);
         self.wait();
     }
 
@@ -202,8 +219,8 @@ impl Namesrv {
         String::from_utf8_lossy(&answer.body).contains(&format!("\"{broker}\""))
     }
 
-    fn spawn(whose: Whose, serialize: &str, scratch: &Scratch) -> Process {
-        let mut command = whose.command("mqnamesrv", scratch.path(), serialize);
+    fn spawn(whose: Whose, serialize: &str, jvm: &[String], scratch: &Scratch) -> Process {
+        let mut command = whose.command("mqnamesrv", scratch.path(), serialize, jvm);
         command.arg("-c").arg(scratch.join("namesrv.conf"));
         Process::start("mqnamesrv", command, &scratch.join("namesrv.log"))
     }
@@ -219,6 +236,7 @@ pub struct Broker {
     process: Process,
     whose: Whose,
     serialize: String,
+    jvm: Vec<String>,
     port: u16,
     store: PathBuf,
     start: Duration,
@@ -246,9 +264,9 @@ impl Broker {
         }
         let file: String = lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         std::fs::write(scratch.join("broker.conf"), file).expect("a configuration file");
-        let process = Self::spawn(options.whose, &options.serialize, &scratch);
-        let (whose, serialize) = (options.whose, options.serialize.clone());
-        let mut broker = Self { process, whose, serialize, port, store, start: Duration::ZERO, scratch };
+        let process = Self::spawn(options.whose, &options.serialize, &options.jvm, &scratch);
+        let (whose, serialize, jvm) = (options.whose, options.serialize.clone(), options.jvm.clone());
+        let mut broker = Self { process, whose, serialize, jvm, port, store, start: Duration::ZERO, scratch };
         broker.wait(namesrvs);
         broker
     }
@@ -295,7 +313,7 @@ impl Broker {
 
     /// Starts it again on the same ports and store.
     pub fn start_again(&mut self, namesrvs: &[&Namesrv]) {
-        self.process = Self::spawn(self.whose, &self.serialize, &self.scratch);
+        self.process = Self::spawn(self.whose, &self.serialize, &self.jvm, &self.scratch);
         self.wait(namesrvs);
     }
 
@@ -305,8 +323,8 @@ impl Broker {
         self.start_again(namesrvs);
     }
 
-    fn spawn(whose: Whose, serialize: &str, scratch: &Scratch) -> Process {
-        let mut command = whose.command("mqbroker", scratch.path(), serialize);
+    fn spawn(whose: Whose, serialize: &str, jvm: &[String], scratch: &Scratch) -> Process {
+        let mut command = whose.command("mqbroker", scratch.path(), serialize, jvm);
         command.arg("-c").arg(scratch.join("broker.conf"));
         Process::start("mqbroker", command, &scratch.join("broker.log"))
     }
@@ -397,6 +415,6 @@ fn wait_for_answer(what: &str, process: &mut Process, address: &str, code: i32) 
             panic!("{what} ended while it was starting: {status}\n{}", process.log());
         }
         assert!(Instant::now() < end, "{what} does not answer on {address}\n{}", process.log());
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -32,6 +32,9 @@ use crate::{RequestCode, ResponseCode};
 /// Answers of one read beyond this are written before the next request is handled.
 const WRITE_EARLY: usize = 256 * 1024;
 
+/// How many times the bytes that have come a frame's buffer may be long.
+const ANNOUNCED_SHARE: usize = 8;
+
 /// What connections share.
 pub(crate) struct Shared {
     pub(crate) router: Arc<Router>,
@@ -129,10 +132,9 @@ impl Task {
 
     /// Reads once and handles what came. False: the peer has closed, or must be closed.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        // A frame larger than the worker's buffer collects in a buffer of its own, which grows with the bytes that
-        // have really come.
+        // A frame larger than the worker's buffer collects in a buffer of its own.
         if self.rest.len() >= READ_SIZE / 2 {
-            self.rest.reserve(READ_SIZE);
+            self.rest.reserve(self.room());
             return match poll_read_buf(Pin::new(&mut self.reader), cx, &mut self.rest) {
                 Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(false),
                 Poll::Ready(Ok(_)) => {
@@ -159,6 +161,18 @@ impl Task {
             self.rest = if used == filled { BytesMut::new() } else { BytesMut::from(&buffer[used..filled]) };
             Poll::Ready(true)
         })
+    }
+
+    /// Bytes to make room for behind `rest`: a little, or the whole frame once so much of it has come that this takes only
+    /// [`ANNOUNCED_SHARE`] times what the peer has really sent.
+    fn room(&self) -> usize {
+        let (come, max_frame) = (self.rest.len(), self.shared.max_frame);
+        match frame::split(&self.rest, max_frame) {
+            Ok(Split::NeedMore { total: Some(total) }) if come >= total / ANNOUNCED_SHARE => {
+                total.saturating_sub(come).max(READ_SIZE)
+            }
+            _ => READ_SIZE,
+        }
     }
 
     /// Handles whole frames in `rest`.

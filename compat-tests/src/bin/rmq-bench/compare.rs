@@ -1,14 +1,14 @@
 //! Both brokers under the same loads, alternately; medians and ratios.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use compat_tests::harness::servers::Whose;
 use serde_json::Value;
 use structopt::StructOpt;
 
 use crate::figures::{Usage, median};
-use crate::servers::{Places, Servers, Whose, java_reference};
+use crate::servers::{Servers, scratch};
 use crate::warm::Filler;
 
 type Error = Box<dyn std::error::Error>;
@@ -31,12 +31,12 @@ pub struct Options {
     /// Leave the page cache as it is
     #[structopt(long)]
     cold: bool,
-    /// Directory of our binaries
-    #[structopt(long, env = "FERROMQ_BIN_DIR", default_value = "target/release")]
-    binaries: PathBuf,
 }
 
-/// One row of the table: name, whether more is better, and the share of Java's figure that is asked for.
+/// Requests of one message that each of four connections sends to the topic that is pulled.
+const PULLED: &str = "500000";
+
+/// One row of the table: name, and whether more is better.
 const ROWS: &[(&str, bool)] = &[
     ("start ms", false),
     ("memory after start MiB", false),
@@ -66,15 +66,8 @@ const ROWS: &[(&str, bool)] = &[
 /// # Errors
 /// A server that does not start, a load that fails, or no Java reference.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let target = options.binaries.parent().unwrap_or(Path::new("target")).to_owned();
-    std::fs::create_dir_all(&target)?;
-    let target = target.canonicalize()?;
-    let places = Places {
-        binaries: options.binaries.canonicalize()?,
-        jars: if options.ours { PathBuf::new() } else { java_reference(&target)? },
-        scratch: target.join("bench-scratch"),
-    };
-    let filler = if options.cold { None } else { Some(Filler::new(&places.scratch.with_extension("cache"))?) };
+    let filling = scratch().with_extension("cache");
+    let filler = if options.cold { None } else { Some(Filler::new(&filling)?) };
     if let Some(filler) = &filler {
         eprintln!("the page cache is filled with {} MiB before each round", filler.bytes() >> 20);
     }
@@ -84,15 +77,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
         for whose in sides {
             eprintln!("round {round} of {}: {whose:?}", options.rounds);
             filler.as_ref().map(Filler::fill).transpose()?;
-            for (name, value) in one_round(*whose, &places, options)? {
+            for (name, value) in one_round(*whose, options)? {
                 all.entry((*whose == Whose::Ours, name)).or_default().push(value);
             }
         }
     }
     print(&all, options);
-    let _ = std::fs::remove_dir_all(&places.scratch);
+    let _ = std::fs::remove_dir_all(scratch());
     drop(filler);
-    let _ = std::fs::remove_dir(places.scratch.with_extension("cache"));
+    let _ = std::fs::remove_dir(filling);
     Ok(())
 }
 
@@ -116,13 +109,12 @@ fn decimals(value: f64) -> usize {
     if value < 10.0 { 2 } else { usize::from(value < 100.0) }
 }
 
-fn one_round(whose: Whose, places: &Places, options: &Options) -> Result<Vec<(&'static str, f64)>, Error> {
-    std::fs::create_dir_all(&places.scratch)?;
-    let servers = Servers::start(whose, places, &options.flush)?;
+fn one_round(whose: Whose, options: &Options) -> Result<Vec<(&'static str, f64)>, Error> {
+    let servers = Servers::start(whose, &[("flushDiskType", &options.flush)])?;
     let pid = servers.broker_pid();
     let secs = options.secs.to_string();
     let load = |arguments: &[&str]| load(&servers, pid, arguments);
-    let mut rows = vec![("start ms", servers.start_ms)];
+    let mut rows = vec![("start ms", servers.start_ms())];
     std::thread::sleep(std::time::Duration::from_secs(2));
     let quiet = Usage::of(pid);
     rows.push(("memory after start MiB", quiet.anonymous / 1024.0));
@@ -147,8 +139,10 @@ fn one_round(whose: Whose, places: &Places, options: &Options) -> Result<Vec<(&'
     rows.push(("one in flight p50 us", get(&x, "p50_us")));
     rows.push(("one in flight p99 us", get(&x, "p99_us")));
     rows.push(("one in flight cpu us", get(&x, "server_cpu_us_a_message")));
-    load(&["--secs", "60", "pull"])?;
-    let x = load(&["--secs", "60", "pull"])?;
+    // The same messages on both sides, just stored: from the page cache.
+    load(&["--secs", "60", "--topic", "BenchPull", "send", "--requests", PULLED])?;
+    load(&["--secs", &secs, "--topic", "BenchPull", "pull", "--again"])?;
+    let x = load(&["--secs", &secs, "--topic", "BenchPull", "pull", "--again"])?;
     rows.push(("pull 32 messages/s", get(&x, "messages_a_second")));
     rows.push(("pull 32 cpu us", get(&x, "server_cpu_us_a_message")));
     load(&["--secs", "2", "--topic", "BenchE2e", "send", "--window", "1"])?;
@@ -170,7 +164,7 @@ fn get(figures: &Value, name: &str) -> f64 {
 /// Runs the load generator as a process of its own.
 fn load(servers: &Servers, pid: u32, arguments: &[&str]) -> Result<Value, Error> {
     let output = Command::new(std::env::current_exe()?)
-        .args(["load", "--broker", &servers.broker, "--pid", &pid.to_string()])
+        .args(["load", "--broker", &servers.address(), "--pid", &pid.to_string()])
         .args(arguments)
         .output()?;
     if !output.status.success() {

@@ -55,12 +55,18 @@ enum Kind {
         /// Give every message a key and a unique key
         #[structopt(long)]
         keys: bool,
+        /// Stop after so many requests on each connection, or when the time is over
+        #[structopt(long)]
+        requests: Option<u32>,
     },
     /// Pull every queue from its beginning, one connection a queue, one request in flight
     Pull {
         /// Messages a request
         #[structopt(long, default_value = "32")]
         max: u32,
+        /// From the beginning again at the end, until the time is over
+        #[structopt(long)]
+        again: bool,
     },
     /// Send at a rate to long-polling pulls: time from send to arrival
     EndToEnd {
@@ -114,20 +120,21 @@ async fn one(options: &Options) -> std::io::Result<Map<String, Value>> {
     let started = Instant::now();
     let mut figures = Map::new();
     match &options.kind {
-        Kind::Send { conns, window, size, batch, keys } => {
+        Kind::Send { conns, window, size, batch, keys, requests } => {
             let tasks = (0..*conns).map(|at| {
                 let template = send_template(&options.topic, *size, *batch, *keys);
                 let end = started + Duration::from_secs_f64(options.secs);
-                let sending = Sending { window: *window, queues: options.queues, first: at as u32, end };
+                let requests = requests.unwrap_or(u32::MAX);
+                let sending = Sending { window: *window, queues: options.queues, first: at as u32, requests, end };
                 tokio::task::spawn_local(send(options.broker.clone(), template, sending, *batch, counters.clone()))
             });
             all(tasks.collect()).await?;
         }
-        Kind::Pull { max } => {
+        Kind::Pull { max, again } => {
             let end = started + Duration::from_secs_f64(options.secs);
             let tasks = (0..options.queues).map(|queue| {
                 let template = pull_template(&options.topic, queue, *max, 0);
-                tokio::task::spawn_local(pull(options.broker.clone(), template, end, counters.clone()))
+                tokio::task::spawn_local(pull(options.broker.clone(), template, end, *again, counters.clone()))
             });
             all(tasks.collect()).await?;
         }
@@ -221,6 +228,7 @@ struct Sending {
     window: usize,
     queues: u32,
     first: u32,
+    requests: u32,
     end: Instant,
 }
 
@@ -238,8 +246,8 @@ async fn send(
     let (mut next, mut in_flight) = (0u32, 0);
     loop {
         let now = Instant::now();
-        if now < sending.end {
-            while in_flight < sending.window {
+        if now < sending.end && next < sending.requests {
+            while in_flight < sending.window && next < sending.requests {
                 template.set(queue, 5, u64::from((next + sending.first) % sending.queues));
                 template.write(next, &mut out);
                 sent_at[(next & 0xffff) as usize] = now;
@@ -309,7 +317,13 @@ async fn pull_once(
     Ok(got.unwrap_or_default())
 }
 
-async fn pull(broker: String, mut template: Template, end: Instant, counters: Rc<Counters>) -> std::io::Result<()> {
+async fn pull(
+    broker: String,
+    mut template: Template,
+    end: Instant,
+    again: bool,
+    counters: Rc<Counters>,
+) -> std::io::Result<()> {
     let mut socket = connect(&broker).await?;
     let (mut answers, mut offset) = (Answers::new(), 0);
     for number in 0.. {
@@ -319,10 +333,11 @@ async fn pull(broker: String, mut template: Template, end: Instant, counters: Rc
         let (code, next, messages) =
             pull_once(&mut socket, &mut answers, &mut template, number, offset, |_| {}).await?;
         counters.add(messages);
-        if next <= offset || !matches!(code, 0 | 20 | 21) {
-            break;
-        }
-        offset = next;
+        offset = match code {
+            0 | 20 | 21 if next > offset => next,
+            _ if again && offset > 0 => 0,
+            _ => break,
+        };
     }
     Ok(())
 }

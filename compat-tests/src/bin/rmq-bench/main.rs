@@ -27,8 +27,7 @@ enum Command {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     // `cargo xtask bench` without more is the comparison.
-    let plain =
-        !matches!(arguments.get(1).map(String::as_str), Some("compare" | "load" | "routes" | "--help" | "-h" | "help"));
+    let plain = arguments.get(1).is_none_or(|first| first.starts_with("--") && first != "--help");
     let command = if plain {
         let mut with_command = vec![arguments[0].clone(), "compare".to_owned()];
         with_command.extend_from_slice(&arguments[1..]);

@@ -6,12 +6,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use compat_tests::harness::servers::{Namesrv, Whose};
 use hdrhistogram::Histogram;
 use memchr::memmem;
 use remoting::body::data_version::DataVersion;
@@ -23,7 +22,7 @@ use structopt::StructOpt;
 
 use crate::figures::{Usage, median};
 use crate::frames::Template;
-use crate::servers::{Whose, free_port, java_reference, wait_for};
+use crate::servers::NAMESRV_JVM;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -59,9 +58,6 @@ pub struct Options {
     /// The same with the Java name server
     #[structopt(long)]
     java: bool,
-    /// Directory of our binaries
-    #[structopt(long, env = "FERROMQ_BIN_DIR", default_value = "target/release")]
-    binaries: PathBuf,
 }
 
 /// Measures and prints the table.
@@ -72,21 +68,13 @@ pub fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     if !(1..=8).contains(&options.queues) || !(1..=100_000).contains(&options.topics) {
         return Err("1 to 8 queues and 1 to 100,000 topics".into());
     }
-    let target = options.binaries.parent().unwrap_or(Path::new("target")).to_owned();
-    std::fs::create_dir_all(&target)?;
-    let target = target.canonicalize()?;
-    let scratch = target.join("bench-routes");
     let mut columns = Vec::new();
     for whose in [Whose::Ours, Whose::Java].into_iter().filter(|whose| *whose == Whose::Ours || options.java) {
         eprintln!("{whose:?}");
-        let program = match whose {
-            Whose::Ours => Command::new(options.binaries.canonicalize()?.join("mqnamesrv")),
-            Whose::Java => java(&java_reference(&target)?, &scratch),
-        };
-        let server = NameServer::start(program, &scratch).map_err(|error| error.to_string())?;
+        let mut server = Namesrv::start_on(whose, &NAMESRV_JVM, "JSON", &[]);
         columns.push((whose, measure(&server, options).map_err(|error| error.to_string())?));
+        server.stop();
     }
-    std::fs::remove_dir_all(&scratch)?;
     let head: Vec<&str> =
         columns.iter().map(|(whose, _)| if *whose == Whose::Ours { "FerroMQ" } else { "Java 5.5.0" }).collect();
     println!(
@@ -106,58 +94,16 @@ fn text(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-fn java(jars: &Path, scratch: &Path) -> Command {
-    let mut command = Command::new("java");
-    command.args(["-Xms1g", "-Xmx1g", "-Drmq.logback.configurationFile=/dev/null"]);
-    command.arg(format!("-Duser.home={}", scratch.display()));
-    command.arg("-cp").arg(format!("{}/*", jars.display())).arg("org.apache.rocketmq.namesrv.NamesrvStartup");
-    command
-}
-
-/// A running name server; dropping it kills it.
-struct NameServer {
-    child: Child,
-    addr: String,
-}
-
-impl NameServer {
-    fn start(mut command: Command, scratch: &Path) -> Result<NameServer, Error> {
-        let text = |error: Box<dyn std::error::Error>| error.to_string();
-        std::fs::create_dir_all(scratch)?;
-        let port = free_port().map_err(text)?;
-        let file = scratch.join("namesrv.conf");
-        let own = scratch.display();
-        std::fs::write(
-            &file,
-            format!("listenPort={port}\nkvConfigPath={own}/kv.json\nconfigStorePath={own}/ns.properties\n"),
-        )?;
-        let log = std::fs::File::create(scratch.join("namesrv.log"))?;
-        command.arg("-c").arg(&file).env("ROCKETMQ_HOME", scratch).current_dir(scratch);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
-        let server = NameServer { child, addr: format!("127.0.0.1:{port}") };
-        wait_for(port).map_err(text)?;
-        Ok(server)
-    }
-
-    fn usage(&self) -> Usage {
-        Usage::of(self.child.id())
-    }
-}
-
-impl Drop for NameServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn usage(server: &Namesrv) -> Usage {
+    Usage::of(server.pid())
 }
 
 type Rows = Vec<(&'static str, f64)>;
 
-fn measure(server: &NameServer, options: &Options) -> Result<Rows, Error> {
+fn measure(server: &Namesrv, options: &Options) -> Result<Rows, Error> {
     let mut brokers =
         [Broker::new("broker-a", "10.0.0.1:10911", options)?, Broker::new("broker-b", "10.0.0.2:10911", options)?];
-    let mut links = [Peer::connect(&server.addr)?, Peer::connect(&server.addr)?];
+    let mut links = [Peer::connect(&server.address())?, Peer::connect(&server.address())?];
     let mut rows = Rows::new();
     for (broker, link) in brokers.iter_mut().zip(&mut links) {
         link.call(&broker.full())?;
@@ -178,9 +124,9 @@ fn measure(server: &NameServer, options: &Options) -> Result<Rows, Error> {
     let (mut rounds, mut cpu) = (Vec::new(), 0.0);
     for _ in 0..times.div_ceil(10) {
         link.call(&a.change()?)?;
-        let (frame, before) = (a.full(), server.usage());
+        let (frame, before) = (a.full(), usage(server));
         rounds.push(micros(link.call(&frame)?));
-        cpu += server.usage().cpu - before.cpu;
+        cpu += usage(server).cpu - before.cpu;
     }
     let count = rounds.len() as f64;
     rows.push(("full after a change: round trip us", median(rounds)));
@@ -203,14 +149,14 @@ fn measure(server: &NameServer, options: &Options) -> Result<Rows, Error> {
         ("over 1 ms while both register, of a million", busy.slow * 1e6),
         ("server cpu while both register, % of a core", busy.cpu / f64::from(options.secs) * 100.0),
         ("registrations meanwhile, each second", busy.registrations as f64 / f64::from(options.secs)),
-        ("server anonymous memory MiB", server.usage().anonymous / 1024.0),
+        ("server anonymous memory MiB", usage(server).anonymous / 1024.0),
     ]);
     Ok(rows)
 }
 
 /// Median time and server CPU of a call in microseconds.
 fn timed(
-    server: &NameServer,
+    server: &Namesrv,
     warm: usize,
     times: usize,
     mut call: impl FnMut() -> Result<Duration, Error>,
@@ -218,9 +164,9 @@ fn timed(
     for _ in 0..warm {
         call()?;
     }
-    let before = server.usage();
+    let before = usage(server);
     let rounds: Vec<f64> = (0..times).map(|_| call().map(micros)).collect::<Result<_, _>>()?;
-    let cpu = server.usage().cpu - before.cpu;
+    let cpu = usage(server).cpu - before.cpu;
     Ok((median(rounds), cpu * 1e6 / times as f64))
 }
 
@@ -245,14 +191,14 @@ impl Queries {
 }
 
 /// Queries at a fixed rate, whatever the answers take; time counts from the write of a query to the arrival of its answer.
-fn queries(server: &NameServer, options: &Options, registering: Vec<(Broker, Peer)>) -> Result<Queries, Error> {
+fn queries(server: &Namesrv, options: &Options, registering: Vec<(Broker, Peer)>) -> Result<Queries, Error> {
     let total = options.rate as usize * options.secs as usize;
     let start = Instant::now();
     let sent: Vec<AtomicU64> = (0..total).map(|_| AtomicU64::new(0)).collect();
     let done = AtomicBool::new(false);
     let streams: Vec<TcpStream> =
-        (0..CONNECTIONS).map(|_| connect(&server.addr)).collect::<Result<_, std::io::Error>>()?;
-    let before = server.usage();
+        (0..CONNECTIONS).map(|_| connect(&server.address())).collect::<Result<_, std::io::Error>>()?;
+    let before = usage(server);
     thread::scope(|scope| {
         let (sent, done) = (&sent, &done);
         let registrars: Vec<_> = registering
@@ -308,7 +254,7 @@ fn queries(server: &NameServer, options: &Options, registering: Vec<(Broker, Pee
         outcome?;
         eprintln!("the generator was late by {late:?} at the most");
         let slow = 1.0 - micros.quantile_below(1000);
-        Ok(Queries { micros, slow, cpu: server.usage().cpu - before.cpu, registrations })
+        Ok(Queries { micros, slow, cpu: usage(server).cpu - before.cpu, registrations })
     })
 }
 

@@ -69,6 +69,20 @@ final class Reader {
         return messages;
     }
 
+    /** Waits until a queue shows {@code end} messages: the queue entry follows the record at once, but not in the same instant. */
+    void awaitEnd(MessageQueue queue, long end) throws InterruptedException {
+        long[] reached = new long[1];
+        Check.await(context, "the end " + end + " of " + queue, 20, () -> {
+            try {
+                reached[0] = consumer.maxOffset(queue);
+            } catch (MQClientException e) {
+                throw new Check.Failed("the end of " + queue + ": " + e);
+            }
+            return reached[0] >= end;
+        }, () -> reached[0]);
+        Check.equal("end of " + queue, end, reached[0]);
+    }
+
     /** Everything in one queue at this moment. */
     List<MessageExt> read(MessageQueue queue) throws Exception {
         List<MessageExt> messages = new ArrayList<>();

@@ -176,9 +176,11 @@ final class SendScenarios {
         String topic = context.topic("queue");
         DefaultMQProducer producer = context.producer();
         Texts.send(producer, topic, "first", 1);
-        List<MessageQueue> queues = new Reader(context).queues(topic);
+        Reader reader = new Reader(context);
+        reader.read(topic, 1);
+        List<MessageQueue> queues = reader.queues(topic);
         MessageQueue last = queues.get(queues.size() - 1);
-        long begin = new Reader(context).consumer().maxOffset(last);
+        long begin = reader.consumer().maxOffset(last);
         for (int i = 0; i < 10; i++) {
             SendResult result = Texts.sent(producer.send(Texts.message(topic, "queue-" + i), last));
             Check.equal("queue", last, result.getMessageQueue());
