@@ -1,9 +1,9 @@
 //! What tools ask of a broker: cases M-01, B-08, E-03.
 
-mod support;
+mod common;
 
+use common::client::{Peer, json, setup, start};
 use remoting::RequestCode;
-use support::{Peer, json, setup, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn m_01_illegal_topic_names() {

@@ -1,11 +1,11 @@
 //! Members of groups: cases K-01, K-03, L-01, and what surrounds them.
 
-mod support;
+mod common;
 
 use broker::stats::now_millis;
+use common::client::{Peer, start, until};
 use remoting::RequestCode;
 use serde_json::json;
-use support::{Peer, start, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k_01_members_are_told_of_changes_only() {
@@ -58,9 +58,9 @@ async fn k_01_a_heartbeat_makes_the_group_and_its_retry_topic() {
     let answer = peer.heartbeat("cid", "GNEW", &["T1"]).await;
     assert_eq!((answer.get("IS_SUPPORT_HEART_BEAT_V2"), answer.get("IS_SUB_CHANGE")), (Some("true"), Some("true")));
     let group = peer.call(RequestCode::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", "GNEW")], "").await;
-    assert_eq!(support::json(&group)["retryMaxTimes"], 16);
+    assert_eq!(common::client::json(&group)["retryMaxTimes"], 16);
     let topic = peer.call(RequestCode::GET_TOPIC_CONFIG, &[("topic", "%RETRY%GNEW")], "").await;
-    assert_eq!((topic.code, &support::json(&topic)["readQueueNums"]), (0, &json!(1)));
+    assert_eq!((topic.code, &common::client::json(&topic)["readQueueNums"]), (0, &json!(1)));
     running.stop().await;
 }
 
@@ -84,7 +84,7 @@ async fn heartbeats_of_the_second_version() {
     assert!(running.parts().clients.consumers.subscription("GV2", "T1").is_some());
     assert_eq!(beat(8, true).await, "true");
     let producers = peer.call(RequestCode::GET_PRODUCER_CONNECTION_LIST, &[("producerGroup", "PGV2")], "").await;
-    assert_eq!(support::json(&producers)["connectionSet"][0]["clientId"], "c");
+    assert_eq!(common::client::json(&producers)["connectionSet"][0]["clientId"], "c");
     running.stop().await;
 }
 
@@ -128,7 +128,7 @@ async fn l_01_queue_locks() {
     };
     let lock = async |client: &str, queues: &[i32]| {
         let answer = peer.call(RequestCode::LOCK_BATCH_MQ, &[], body(client, queues)).await;
-        let held = support::json(&answer)["lockOKMQSet"].clone();
+        let held = common::client::json(&answer)["lockOKMQSet"].clone();
         held.as_array().unwrap().iter().map(|queue| queue["queueId"].as_i64().unwrap()).collect::<Vec<_>>()
     };
     let unlock = async |client: &str, queues: &[i32]| {

@@ -1,11 +1,11 @@
 //! The files of `config/` after accidents: cases F-01, F-03, F-04.
 
-mod support;
+mod common;
 
 use std::fs;
 
+use common::client::{Peer, start};
 use remoting::RequestCode;
-use support::{Peer, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f_01_an_empty_topic_file_is_restored_from_its_backup() {
@@ -76,7 +76,7 @@ async fn damaged_tables_without_a_backup_stop_the_start() {
             if let Some(backup) = backup {
                 fs::write(config.join(format!("{name}.bak")), backup).unwrap();
             }
-            let error = broker::start(support::setup(dir.path())).await.map(drop).unwrap_err().to_string();
+            let error = broker::start(common::client::setup(dir.path())).await.map(drop).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
             assert_eq!(fs::read_to_string(config.join(name)).unwrap(), text);
         }

@@ -1,11 +1,12 @@
 //! The Prometheus exporter. Alone in its file: a process has one exporter.
 
-mod support;
+mod common;
 
 use std::time::{Duration, Instant};
 
+use common::LIMIT;
+use common::client::{Peer, setup};
 use config::MetricsExporterType;
-use support::{PATIENCE, Peer, setup};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -23,7 +24,7 @@ async fn counters_are_exported_with_javas_names() {
         r#"rocketmq_messages_in_total{cluster="C1",node_type="broker",node_id="bk1",topic="T1",message_type="normal",is_system="false"} 1"#,
         r#"rocketmq_broker_permission{cluster="C1",node_type="broker",node_id="bk1"} 6"#,
     ];
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LIMIT;
     loop {
         let text = scrape(port).await;
         if wanted.iter().all(|line| text.contains(line)) {

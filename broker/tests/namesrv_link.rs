@@ -1,19 +1,19 @@
 //! The broker's side of the name servers, against stand-ins that record what they get.
 
-mod support;
+mod common;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::client::{Peer, setup, until};
 use parking_lot::Mutex;
 use remoting::body::register::RegisterBrokerBody;
 use remoting::body::topic::DataVersion;
 use remoting::header::Empty;
 use remoting::server::{Cx, Handler, Lane, Outcome, Router, Server, ServerOptions};
 use remoting::{Reply, RequestCode};
-use support::{Peer, setup, until};
 use tokio_util::sync::CancellationToken;
 
 /// What a name server got, in order: the code and its fields, and the topics of a registration.

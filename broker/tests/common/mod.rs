@@ -1,9 +1,11 @@
 //! A broker in this process on free ports with a directory of its own, and a client that speaks frames.
 #![allow(dead_code)]
 
+pub mod client;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use broker::{Running, start};
@@ -34,7 +36,7 @@ impl TestBroker {
     /// A broker whose settings are adjusted.
     pub async fn with(adjust: impl FnOnce(&mut BrokerSetup)) -> TestBroker {
         let dir = tempfile::tempdir().unwrap();
-        let running = start(setup(&dir, adjust)).await.unwrap();
+        let running = start(setup(dir.path(), adjust)).await.unwrap();
         TestBroker { running: Some(running), dir }
     }
 
@@ -42,7 +44,7 @@ impl TestBroker {
     pub async fn restart(&mut self, adjust: impl FnOnce(&mut BrokerSetup), between: impl FnOnce(PathBuf)) {
         self.running.take().unwrap().stop().await;
         between(self.dir.path().to_owned());
-        self.running = Some(start(setup(&self.dir, adjust)).await.unwrap());
+        self.running = Some(start(setup(self.dir.path(), adjust)).await.unwrap());
     }
 
     /// Stops the broker.
@@ -61,7 +63,8 @@ impl TestBroker {
     }
 }
 
-fn setup(dir: &TempDir, adjust: impl FnOnce(&mut BrokerSetup)) -> BrokerSetup {
+/// A broker of the cases (name `bk1`, cluster `C1`) on a free port, with its store in `root`, small files, and no name server.
+pub fn setup(root: &Path, adjust: impl FnOnce(&mut BrokerSetup)) -> BrokerSetup {
     let mut setup = BrokerSetup::default();
     setup.broker.broker_name = "bk1".into();
     setup.broker.broker_cluster_name = "C1".into();
@@ -70,7 +73,7 @@ fn setup(dir: &TempDir, adjust: impl FnOnce(&mut BrokerSetup)) -> BrokerSetup {
     setup.broker.namesrv_addr = None;
     setup.netty_server.bind_address = "127.0.0.1".into();
     setup.netty_server.listen_port = 0;
-    setup.store.store_path_root_dir = dir.path().to_str().unwrap().into();
+    setup.store.store_path_root_dir = root.to_str().unwrap().into();
     setup.store.mapped_file_size_commit_log = 8 * 1024 * 1024;
     setup.store.mapped_file_size_consume_queue = 60_000;
     setup.store.max_hash_slot_num = 1000;

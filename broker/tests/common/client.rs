@@ -1,6 +1,4 @@
-//! A broker on free ports in a directory of its own, and raw clients that speak to it.
-
-#![allow(dead_code)]
+//! Administrators and members of groups: clients that share the crate's own connection code, and take the broker's requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,25 +13,15 @@ use remoting::server::{Cx, Handler, Lane, Outcome, Router};
 use remoting::{Command, RequestCode};
 use serde_json::Value;
 
-/// How long anything may take on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+use super::LIMIT;
 
-/// A broker as the cases want it: name `bk1`, cluster `C1`, small files.
+/// A broker as the cases want it, its store in `dir/store`, with files so small that they roll.
 pub fn setup(dir: &Path) -> BrokerSetup {
-    let mut setup = BrokerSetup::default();
-    setup.netty_server.listen_port = 0;
-    setup.netty_server.bind_address = "127.0.0.1".into();
-    setup.broker.broker_ip1 = "127.0.0.1".into();
-    setup.broker.broker_ip2 = "127.0.0.1".into();
-    setup.broker.broker_name = "bk1".into();
-    setup.broker.broker_cluster_name = "C1".into();
-    setup.broker.enable_property_filter = true;
-    setup.store.store_path_root_dir = dir.join("store").to_string_lossy().into_owned();
-    setup.store.mapped_file_size_commit_log = 1024 * 1024;
-    setup.store.mapped_file_size_consume_queue = 6000;
-    setup.store.max_index_num = 4000;
-    setup.store.max_hash_slot_num = 1000;
-    setup
+    super::setup(&dir.join("store"), |setup| {
+        setup.broker.enable_property_filter = true;
+        setup.store.mapped_file_size_commit_log = 1024 * 1024;
+        setup.store.mapped_file_size_consume_queue = 6000;
+    })
 }
 
 /// Starts a broker in `dir`.
@@ -81,7 +69,7 @@ impl Peer {
         for (name, value) in fields {
             command = command.field(name, value);
         }
-        self.client.call(&self.addr, command, PATIENCE).await.expect("an answer")
+        self.client.call(&self.addr, command, LIMIT).await.expect("an answer")
     }
 
     /// Makes a topic.
@@ -172,9 +160,9 @@ pub fn json(answer: &Command) -> Value {
     remoting::body::fastjson::from_slice(&answer.body).expect("a JSON body")
 }
 
-/// Waits until something is true, at most [`PATIENCE`].
+/// Waits until something is true, at most [`LIMIT`].
 pub async fn until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LIMIT;
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long");
         tokio::time::sleep(Duration::from_millis(5)).await;
