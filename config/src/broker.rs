@@ -165,17 +165,17 @@ pub struct BrokerConfig {
         "Milliseconds since 1970 before which sends are refused.";
     "traceOn" trace_on: bool = true, dynamic,
         "Tell clients in answers to sends that tracing is on.";
-    "enableCalcFilterBitMap" enable_calc_filter_bit_map: bool = false, inert,
+    "enableCalcFilterBitMap" enable_calc_filter_bit_map: bool = false, dynamic,
         "Compute a Bloom filter of the matching groups for each message.";
     "rejectPullConsumerEnable" reject_pull_consumer_enable: bool = false, dynamic,
         "Refuse pulls by consumers that have not sent a heartbeat.";
-    "expectConsumerNumUseFilter" expect_consumer_num_use_filter: i32 = 32, inert,
+    "expectConsumerNumUseFilter" expect_consumer_num_use_filter: i32 = 32, static,
         "Groups with a filter that the Bloom filter is sized for.";
-    "maxErrorRateOfBloomFilter" max_error_rate_of_bloom_filter: i32 = 20, inert,
+    "maxErrorRateOfBloomFilter" max_error_rate_of_bloom_filter: i32 = 20, static,
         "Percent of wrong hits that the Bloom filter may have.";
-    "filterDataCleanTimeSpan" filter_data_clean_time_span: i64 = 86_400_000, inert,
+    "filterDataCleanTimeSpan" filter_data_clean_time_span: i64 = 86_400_000, dynamic,
         "Milliseconds after which filters of absent groups are dropped.";
-    "filterSupportRetry" filter_support_retry: bool = false, inert,
+    "filterSupportRetry" filter_support_retry: bool = false, dynamic,
         "Apply filters to retried messages as well.";
     "enablePropertyFilter" enable_property_filter: bool = false, dynamic,
         "Allow SQL92 filters.";
@@ -289,13 +289,13 @@ pub struct BrokerConfig {
         "How groups take messages unless they say so.";
     "defaultPopShareQueueNum" default_pop_share_queue_num: i32 = -1, inert,
         "Consumers that share a queue when popping; -1 shares all.";
-    "transactionTimeOut" transaction_time_out: i64 = 6000, inert,
+    "transactionTimeOut" transaction_time_out: i64 = 6000, dynamic,
         "Milliseconds after which an open transaction is checked.", important;
-    "transactionCheckMax" transaction_check_max: i32 = 15, inert,
+    "transactionCheckMax" transaction_check_max: i32 = 15, dynamic,
         "Checks after which an open transaction is dropped.", important;
-    "transactionCheckInterval" transaction_check_interval: i64 = 30000, inert,
+    "transactionCheckInterval" transaction_check_interval: i64 = 30000, dynamic,
         "Milliseconds between looks for open transactions.", important;
-    "transactionMetricFlushInterval" transaction_metric_flush_interval: i64 = 10000, inert,
+    "transactionMetricFlushInterval" transaction_metric_flush_interval: i64 = 10000, dynamic,
         "Milliseconds between writes of the transaction counters.";
     "transactionCheckRocksdbCoreThreads" transaction_check_rocksdb_core_threads: i32 = 2, inert,
         "Least threads that check transactions kept in RocksDB.";
@@ -303,15 +303,15 @@ pub struct BrokerConfig {
         "Most threads that check transactions kept in RocksDB.";
     "transactionCheckRocksdbQueueCapacity" transaction_check_rocksdb_queue_capacity: i32 = 2000, inert,
         "Checks of transactions kept in RocksDB that may wait.";
-    "transactionOpMsgMaxSize" transaction_op_msg_max_size: i32 = 4096, inert,
+    "transactionOpMsgMaxSize" transaction_op_msg_max_size: i32 = 4096, dynamic,
         "Bytes of a record of finished transactions.";
-    "transactionOpBatchInterval" transaction_op_batch_interval: i32 = 3000, inert,
+    "transactionOpBatchInterval" transaction_op_batch_interval: i32 = 3000, dynamic,
         "Milliseconds that a record of finished transactions is gathered.";
     "aclEnable" acl_enable: bool = false, inert,
         "Check access with the access lists of version 4.", important;
     "storeReplyMessageEnable" store_reply_message_enable: bool = true, dynamic,
         "Store replies of request-reply messaging.";
-    "enableDetailStat" enable_detail_stat: bool = true, inert,
+    "enableDetailStat" enable_detail_stat: bool = true, static,
         "Keep detailed statistics.";
     "autoDeleteUnusedStats" auto_delete_unused_stats: bool = true, dynamic,
         "Drop the statistics of deleted topics and groups.";
@@ -389,7 +389,7 @@ pub struct BrokerConfig {
         "Export metrics of pops.";
     "enableConnectionMetrics" enable_connection_metrics: bool = true, inert,
         "Export metrics of connections.";
-    "enableTransactionMetrics" enable_transaction_metrics: bool = true, inert,
+    "enableTransactionMetrics" enable_transaction_metrics: bool = true, static,
         "Export metrics of transactions.";
     "enableStatsMetrics" enable_stats_metrics: bool = true, inert,
         "Export the broker's statistics as metrics.";
@@ -407,9 +407,9 @@ pub struct BrokerConfig {
         "Adapt the limits for groups that read cold data.";
     "usePIDColdCtrStrategy" use_pid_cold_ctr_strategy: bool = true, inert,
         "Adapt them with a PID controller.";
-    "cgColdReadThreshold" cg_cold_read_threshold: i64 = 3_145_728, inert,
+    "cgColdReadThreshold" cg_cold_read_threshold: i64 = 3_145_728, dynamic,
         "Bytes of cold data a second for one group.";
-    "globalColdReadThreshold" global_cold_read_threshold: i64 = 104_857_600, inert,
+    "globalColdReadThreshold" global_cold_read_threshold: i64 = 104_857_600, dynamic,
         "Bytes of cold data a second for all groups.";
     "fetchNamesrvAddrInterval" fetch_namesrv_addr_interval: i64 = 10000, inert,
         "Milliseconds between updates of the name servers' addresses from an address server.";
@@ -447,15 +447,15 @@ pub struct BrokerConfig {
         "Write checkpoints without waiting.";
     "clearRetryTopicWhenDeleteTopic" clear_retry_topic_when_delete_topic: bool = true, dynamic,
         "Delete the retry topics of pop together with their topic.";
-    "enableLmqStats" enable_lmq_stats: bool = false, inert,
+    "enableLmqStats" enable_lmq_stats: bool = false, dynamic,
         "Keep statistics of light message queues.";
     "configManagerVersion" config_manager_version: String = "v1".into(), inert,
         "Form of the configuration files: v1 is JSON, v2 is RocksDB.";
     "useSingleRocksDBForAllConfigs" use_single_rocks_db_for_all_configs: bool = false, inert,
         "Keep all configuration in one RocksDB instance.";
-    "allowRecallWhenBrokerNotWriteable" allow_recall_when_broker_not_writeable: bool = true, inert,
+    "allowRecallWhenBrokerNotWriteable" allow_recall_when_broker_not_writeable: bool = true, dynamic,
         "Allow recalling messages while the broker takes no new ones.";
-    "recallMessageEnable" recall_message_enable: bool = false, inert,
+    "recallMessageEnable" recall_message_enable: bool = false, dynamic,
         "Allow recalling delayed messages.";
     "enableRegisterProducer" enable_register_producer: bool = true, dynamic,
         "Register producers from heartbeats.";

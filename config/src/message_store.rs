@@ -21,25 +21,25 @@ pub struct MessageStoreConfig {
         "Directories of older commit log files that are only read.";
     "mappedFileSizeCommitLog" mapped_file_size_commit_log: i32 = 1_073_741_824, static,
         "Bytes of a commit log file.";
-    "compactionMappedFileSize" compaction_mapped_file_size: i32 = 104_857_600, inert,
+    "compactionMappedFileSize" compaction_mapped_file_size: i32 = 104_857_600, static,
         "Bytes of a compacted log file.";
-    "compactionCqMappedFileSize" compaction_cq_mapped_file_size: i32 = 10_485_760, inert,
+    "compactionCqMappedFileSize" compaction_cq_mapped_file_size: i32 = 10_485_760, static,
         "Bytes of a consume queue file of a compacted log.";
-    "compactionScheduleInternal" compaction_schedule_internal: i32 = 900_000, inert,
+    "compactionScheduleInternal" compaction_schedule_internal: i32 = 900_000, dynamic,
         "Milliseconds between compactions.";
-    "maxOffsetMapSize" max_offset_map_size: i32 = 104_857_600, inert,
+    "maxOffsetMapSize" max_offset_map_size: i32 = 104_857_600, dynamic,
         "Bytes of the map of keys that a compaction uses.";
-    "compactionThreadNum" compaction_thread_num: i32 = 6, inert,
+    "compactionThreadNum" compaction_thread_num: i32 = 6, dynamic,
         "Threads that compact.";
-    "enableCompaction" enable_compaction: bool = true, inert,
+    "enableCompaction" enable_compaction: bool = true, static,
         "Compact topics whose clean-up policy says so.";
-    "mappedFileSizeTimerLog" mapped_file_size_timer_log: i32 = 104_857_600, inert,
+    "mappedFileSizeTimerLog" mapped_file_size_timer_log: i32 = 104_857_600, static,
         "Bytes of a timer log file.";
-    "timerPrecisionMs" timer_precision_ms: i32 = 1000 => timer_precision, inert,
+    "timerPrecisionMs" timer_precision_ms: i32 = 1000 => timer_precision, static,
         "Milliseconds of one slot of the timer wheel: 100, 200, 500 or 1000.";
-    "timerRollWindowSlot" timer_roll_window_slot: i32 = 172_800, inert,
-        "Slots of the timer wheel.";
-    "timerFlushIntervalMs" timer_flush_interval_ms: i32 = 1000, inert,
+    "timerRollWindowSlot" timer_roll_window_slot: i32 = 172_800, static,
+        "Slots that the timer wheel looks ahead; what is due later goes round again.";
+    "timerFlushIntervalMs" timer_flush_interval_ms: i32 = 1000, dynamic,
         "Milliseconds between flushes of the timer's files.";
     "timerGetMessageThreadNum" timer_get_message_thread_num: i32 = 3, inert,
         "Threads that read due messages.";
@@ -53,31 +53,31 @@ pub struct MessageStoreConfig {
         "Deliver messages with a delay level through the timer.";
     "timerMaxDelaySec" timer_max_delay_sec: i32 = 259_200, dynamic,
         "Longest delay in seconds.";
-    "timerWheelSnapshotFlush" timer_wheel_snapshot_flush: bool = false, inert,
+    "timerWheelSnapshotFlush" timer_wheel_snapshot_flush: bool = false, static,
         "Write the timer wheel as snapshots.";
     "timerWheelEnable" timer_wheel_enable: bool = true, dynamic,
         "Deliver messages at any chosen time.";
     "disappearTimeAfterStart" disappear_time_after_start: i32 = -1, inert,
         "Seconds after start during which the broker does not register; -1 registers at once.", important;
-    "timerStopEnqueue" timer_stop_enqueue: bool = false, inert,
+    "timerStopEnqueue" timer_stop_enqueue: bool = false, dynamic,
         "Stop taking messages into the timer.";
     "timerCheckMetricsWhen" timer_check_metrics_when: String = "05".into(), inert,
         "Hour of the day at which the timer's counters are corrected.", fixed;
     "timerSkipUnknownError" timer_skip_unknown_error: bool = false, inert,
-        "Skip a message that the timer cannot handle.";
+        "Skip a message that the timer cannot handle; it always is here, with an error in the log.";
     "timerWarmEnable" timer_warm_enable: bool = false, inert,
         "Read the messages of the next slots ahead.", fixed;
     "timerStopDequeue" timer_stop_dequeue: bool = false, inert,
         "Stop delivering messages from the timer.", fixed;
     "timerEnableRetryUntilSuccess" timer_enable_retry_until_success: bool = false, inert,
-        "Retry a failed delivery until it succeeds.";
-    "timerCongestNumEachSlot" timer_congest_num_each_slot: i32 = i32::MAX, inert,
+        "Retry a failed delivery until it succeeds; it always is here.";
+    "timerCongestNumEachSlot" timer_congest_num_each_slot: i32 = i32::MAX, dynamic,
         "Messages in one slot above which delayed sends are refused.";
     "timerMetricSmallThreshold" timer_metric_small_threshold: i32 = 1_000_000, inert,
         "Distances below which the timer's counters are printed together.";
     "timerProgressLogIntervalMs" timer_progress_log_interval_ms: i32 = 10000, inert,
         "Milliseconds between log lines about the timer's progress.";
-    "timerWheelSnapshotIntervalMs" timer_wheel_snapshot_interval_ms: i32 = 10000, inert,
+    "timerWheelSnapshotIntervalMs" timer_wheel_snapshot_interval_ms: i32 = 10000, dynamic,
         "Milliseconds between snapshots of the timer wheel.";
     "commitLogRecoverMaxNum" commit_log_recover_max_num: i32 = 10, inert,
         "Newest commit log files that recovery with RocksDB looks at.";
@@ -123,9 +123,9 @@ pub struct MessageStoreConfig {
         "Read consume queues in RocksDB with an iterator.";
     "mappedFileSizeConsumeQueue" mapped_file_size_consume_queue: i32 = 6_000_000, static,
         "Bytes of a consume queue file; rounded up to whole entries of 20 bytes.";
-    "enableConsumeQueueExt" enable_consume_queue_ext: bool = false, inert,
+    "enableConsumeQueueExt" enable_consume_queue_ext: bool = false, static,
         "Keep tags and filter bits of each message in an extra file.";
-    "mappedFileSizeConsumeQueueExt" mapped_file_size_consume_queue_ext: i32 = 50_331_648, inert,
+    "mappedFileSizeConsumeQueueExt" mapped_file_size_consume_queue_ext: i32 = 50_331_648, static,
         "Bytes of such an extra file.";
     "mapperFileSizeBatchConsumeQueue" mapper_file_size_batch_consume_queue: i32 = 13_800_000, static,
         "Bytes of a batch consume queue file.";
@@ -133,7 +133,7 @@ pub struct MessageStoreConfig {
         "Bits of the filter bit map of a message.";
     "flushIntervalCommitLog" flush_interval_commit_log: i32 = 500, dynamic,
         "Milliseconds between flushes of the commit log with ASYNC_FLUSH.", important;
-    "commitIntervalCommitLog" commit_interval_commit_log: i32 = 200, inert,
+    "commitIntervalCommitLog" commit_interval_commit_log: i32 = 200, dynamic,
         "Milliseconds between writes of the off-heap buffer.", important;
     "maxRecoveryCommitlogFiles" max_recovery_commitlog_files: i32 = 30, inert,
         "Files that accelerated recovery looks at.";
@@ -177,7 +177,7 @@ pub struct MessageStoreConfig {
         "Check that each record carries its own offset while recovering.";
     "flushCommitLogLeastPages" flush_commit_log_least_pages: i32 = 4, dynamic,
         "Pages of 4 KiB that a flush of the commit log waits for.";
-    "commitCommitLogLeastPages" commit_commit_log_least_pages: i32 = 4, inert,
+    "commitCommitLogLeastPages" commit_commit_log_least_pages: i32 = 4, dynamic,
         "Pages of 4 KiB that a write of the off-heap buffer waits for.";
     "flushLeastPagesWhenWarmMapedFile" flush_least_pages_when_warm_maped_file: i32 = 4096, inert,
         "Pages of 4 KiB after which warming a file flushes.";
@@ -185,7 +185,7 @@ pub struct MessageStoreConfig {
         "Pages of 4 KiB that a flush of a consume queue waits for.";
     "flushCommitLogThoroughInterval" flush_commit_log_thorough_interval: i32 = 10000, dynamic,
         "Milliseconds after which the commit log is flushed however little there is.";
-    "commitCommitLogThoroughInterval" commit_commit_log_thorough_interval: i32 = 200, inert,
+    "commitCommitLogThoroughInterval" commit_commit_log_thorough_interval: i32 = 200, dynamic,
         "Milliseconds after which the off-heap buffer is written however little there is.";
     "flushConsumeQueueThoroughInterval" flush_consume_queue_thorough_interval: i32 = 60000, dynamic,
         "Milliseconds after which consume queues are flushed however little there is.";
@@ -251,12 +251,12 @@ pub struct MessageStoreConfig {
         "Milliseconds in the append lock after which sends are answered SYSTEM_BUSY.";
     "defaultQueryMaxNum" default_query_max_num: i32 = 32, dynamic,
         "Messages that a query by key returns unless it asks for fewer.";
-    "transientStorePoolEnable" transient_store_pool_enable: bool = false, inert,
+    "transientStorePoolEnable" transient_store_pool_enable: bool = false, static,
         "Gather messages in an off-heap buffer before they reach the page cache.", important;
-    "transientStorePoolSize" transient_store_pool_size: i32 = 5, inert,
-        "Files that the off-heap buffer covers.";
-    "fastFailIfNoBufferInStorePool" fast_fail_if_no_buffer_in_store_pool: bool = false, inert,
-        "Answer SYSTEM_BUSY when the off-heap buffer is used up.";
+    "transientStorePoolSize" transient_store_pool_size: i32 = 5, static,
+        "Off-heap buffers of at most 16 MiB each; in Java they are as long as files.";
+    "fastFailIfNoBufferInStorePool" fast_fail_if_no_buffer_in_store_pool: bool = false, dynamic,
+        "Refuse messages while all off-heap buffers are in use, rather than write them at once.";
     "writeWithoutMmap" write_without_mmap: bool = false, inert,
         "Write files by system calls rather than through a map.", important;
     "enableDLegerCommitLog" enable_d_leger_commit_log: bool = false, static,
@@ -271,15 +271,15 @@ pub struct MessageStoreConfig {
         "Id of the preferred DLedger leader.";
     "enableBatchPush" enable_batch_push: bool = false, inert,
         "Let DLedger replicate in batches.";
-    "enableScheduleMessageStats" enable_schedule_message_stats: bool = true, inert,
+    "enableScheduleMessageStats" enable_schedule_message_stats: bool = true, dynamic,
         "Keep statistics of delayed messages.";
-    "enableLmq" enable_lmq: bool = false, inert,
+    "enableLmq" enable_lmq: bool = false, static,
         "Keep light message queues.";
-    "enableMultiDispatch" enable_multi_dispatch: bool = false, inert,
+    "enableMultiDispatch" enable_multi_dispatch: bool = false, static,
         "Let one message appear in several queues.";
-    "maxLmqConsumeQueueNum" max_lmq_consume_queue_num: i32 = 20000, inert,
+    "maxLmqConsumeQueueNum" max_lmq_consume_queue_num: i32 = 20000, dynamic,
         "Light message queues in all.";
-    "enableLmqQuota" enable_lmq_quota: bool = false, inert,
+    "enableLmqQuota" enable_lmq_quota: bool = false, dynamic,
         "Apply maxLmqConsumeQueueNum.";
     "enableScheduleAsyncDeliver" enable_schedule_async_deliver: bool = false, inert,
         "Deliver delayed messages without waiting for each.";
@@ -377,17 +377,17 @@ pub struct MessageStoreConfig {
         "Entries after which a count of matching messages is estimated.";
     "sampleCountThreshold" sample_count_threshold: i32 = 5000, inert,
         "Matches after which a count of matching messages is estimated.";
-    "coldDataFlowControlEnable" cold_data_flow_control_enable: bool = false, inert,
+    "coldDataFlowControlEnable" cold_data_flow_control_enable: bool = false, dynamic,
         "Limit reads of cold data.";
     "coldDataScanEnable" cold_data_scan_enable: bool = false, inert,
         "Look which pages of the log are in memory.";
-    "dataReadAheadEnable" data_read_ahead_enable: bool = true, inert,
+    "dataReadAheadEnable" data_read_ahead_enable: bool = true, dynamic,
         "Let the system read ahead.";
     "timerColdDataCheckIntervalMs" timer_cold_data_check_interval_ms: i32 = 60000, inert,
         "Milliseconds between looks which pages are in memory.";
     "sampleSteps" sample_steps: i32 = 32, inert,
         "Pages that such a look skips.";
-    "accessMessageInMemoryHotRatio" access_message_in_memory_hot_ratio: i32 = 26, inert,
+    "accessMessageInMemoryHotRatio" access_message_in_memory_hot_ratio: i32 = 26, dynamic,
         "Percent of the memory within which data counts as hot.";
     "enableBuildConsumeQueueConcurrently" enable_build_consume_queue_concurrently: bool = false, inert,
         "Build consume queues in several threads.";
@@ -443,7 +443,7 @@ pub struct MessageStoreConfig {
         "Let the append lock choose between spinning and waiting.";
     "enableLogConsumeQueueRepeatedlyBuildWhenRecover" enable_log_consume_queue_repeatedly_build_when_recover: bool = false, inert,
         "Log consume queue entries that recovery meets again.", fixed;
-    "appendTopicForTimerDeleteKey" append_topic_for_timer_delete_key: bool = false, inert,
+    "appendTopicForTimerDeleteKey" append_topic_for_timer_delete_key: bool = false, dynamic,
         "Tell timed messages to be recalled apart by topic as well.";
 }}
 

@@ -69,6 +69,8 @@ pub struct Language(pub u8);
 impl Language {
     /// What we say: clients and tools take a server for a Java one.
     pub const JAVA: Language = Language(0);
+    /// The C++ client.
+    pub const CPP: Language = Language(1);
     /// Any that has no name of its own.
     pub const OTHER: Language = Language(7);
     /// Names in the order of their numbers.

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::number;
+
 /// Declares an enum by Java's names. An unknown name reads as `None` where an `Option` is expected.
 macro_rules! java_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)* }) => {
@@ -133,6 +135,7 @@ pub struct SubscriptionData {
     /// Filtered by a class on a filter server; out of use.
     pub class_filter_mode: bool,
     /// Hash codes of the tags.
+    #[serde(deserialize_with = "number::read_set")]
     pub code_set: BTreeSet<i32>,
     /// `TAG` or `SQL92`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +143,8 @@ pub struct SubscriptionData {
     /// The expression: `*`, tags joined by `||`, or SQL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_string: Option<String>,
-    /// Version: when the subscription was made (ms since the epoch).
+    /// Version: when the subscription was made (ms since the epoch; the Go client counts nanoseconds).
+    #[serde(deserialize_with = "number::read")]
     pub sub_version: i64,
     /// The tags.
     pub tags_set: BTreeSet<String>,
@@ -223,5 +227,16 @@ mod tests {
         let consumer = &heartbeat.consumer_data_set[0];
         assert_eq!((consumer.consume_type, consumer.message_model), (None, None));
         assert!(consumer.subscription_data_set[0].is_tag_type());
+    }
+
+    #[test]
+    fn subscriptions_of_the_go_and_the_cpp_client() {
+        let go = br#"{"clientID":"c","producerDataSet":[],"consumerDataSet":[{"groupName":"g","consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING","consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET","subscriptionDataSet":[{"classFilterMode":false,"topic":"t","subString":"a || c","tagsSet":["a","c"],"codeSet":["97","99"],"subVersion":1700000000000000000,"expressionType":"TAG"}],"unitMode":false}]}"#;
+        let heartbeat: HeartbeatData = fastjson::from_slice(go).unwrap();
+        let subscription = &heartbeat.consumer_data_set[0].subscription_data_set[0];
+        assert_eq!(subscription.code_set, [97, 99].into());
+        let cpp = br#"{"topic":"t","subString":"a","subVersion":"1700000000000","tagsSet":["a"],"codeSet":[97]}"#;
+        let subscription: SubscriptionData = fastjson::from_slice(cpp).unwrap();
+        assert_eq!((subscription.sub_version, subscription.code_set), (1_700_000_000_000, [97].into()));
     }
 }

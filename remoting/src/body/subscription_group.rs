@@ -210,6 +210,18 @@ pub struct SubscriptionGroupList {
     pub group_config_list: Vec<SubscriptionGroupConfig>,
 }
 
+/// The answer to UPDATE_AND_GET_GROUP_FORBIDDEN (353).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupForbidden {
+    /// The group.
+    pub group: String,
+    /// Whether it may read the topic.
+    pub readable: bool,
+    /// The topic.
+    pub topic: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

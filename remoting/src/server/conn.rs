@@ -46,6 +46,9 @@ pub(crate) struct Shared {
 /// Serves one connection until it ends, then tells whoever wants to know.
 pub(crate) async fn serve(reader: OwnedReadHalf, conn: ConnHandle, shared: Arc<Shared>, proxied: bool) {
     let end = End { conn: conn.clone(), shared: shared.clone() };
+    if let Some(opened) = &shared.router.opened {
+        opened(&conn);
+    }
     let mut task = Task { reader, conn, shared, rest: BytesMut::new(), more: false, first: proxied };
     std::future::poll_fn(|cx| task.poll(cx)).await;
     drop(end);

@@ -58,6 +58,11 @@ impl ConnHandle {
         self.0.open.load(Ordering::Acquire)
     }
 
+    /// Bytes that wait until the peer reads.
+    pub fn queued(&self) -> usize {
+        self.0.queued.load(Ordering::Acquire)
+    }
+
     /// Sends a one-way request; lost silently when the connection is gone.
     pub fn push(&self, command: &Command) {
         let mut command = command.clone();

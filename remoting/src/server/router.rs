@@ -137,7 +137,8 @@ pub struct Router {
     timed: bool,
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) batch_end: Option<Arc<dyn Fn() + Send + Sync>>,
-    pub(crate) closed: Option<Arc<Closed>>,
+    pub(crate) opened: Option<Arc<Heard>>,
+    pub(crate) closed: Option<Arc<Heard>>,
 }
 
 /// Codes below this are in the indexed part of the table.
@@ -146,8 +147,8 @@ const SMALL: i32 = 1024;
 /// Looks at a request before its handler does; a reply ends the request there (flow control, authorization, shutdown).
 pub type Gate = dyn Fn(&ConnHandle, &Request<'_>) -> Option<Reply> + Send + Sync;
 
-/// Hears once of every connection that is gone.
-type Closed = dyn Fn(&ConnHandle) + Send + Sync;
+/// Hears once of every connection.
+type Heard = dyn Fn(&ConnHandle) + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) struct Entry {
@@ -204,6 +205,11 @@ impl Router {
     /// dispatch.
     pub fn set_batch_end(&mut self, hook: impl Fn() + Send + Sync + 'static) {
         self.batch_end = Some(Arc::new(hook));
+    }
+
+    /// Sets what runs once for a new connection.
+    pub fn set_opened(&mut self, hook: impl Fn(&ConnHandle) + Send + Sync + 'static) {
+        self.opened = Some(Arc::new(hook));
     }
 
     /// Sets what runs once after a connection is gone.

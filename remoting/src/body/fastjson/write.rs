@@ -16,7 +16,7 @@ pub(super) enum Style {
 }
 
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, style: Style) -> Result<Vec<u8>, JsonError> {
-    let mut writer = Writer { out: Vec::with_capacity(128), style, depth: 0, missing: false };
+    let mut writer = Writer { out: Vec::with_capacity(128), style, depth: 0, flat: false, missing: false };
     value.serialize(&mut writer)?;
     Ok(writer.out)
 }
@@ -25,13 +25,15 @@ struct Writer {
     out: Vec<u8>,
     style: Style,
     depth: usize,
+    /// Inside a tuple: Java's arrays of numbers, which stay on one line.
+    flat: bool,
     /// The value just written was a missing one, so that its field is left out.
     missing: bool,
 }
 
 impl Writer {
     fn line(&mut self) {
-        if self.style == Style::Pretty {
+        if self.style == Style::Pretty && !self.flat {
             self.out.push(b'\n');
             self.out.resize(self.out.len() + self.depth, b'\t');
         }
@@ -40,8 +42,8 @@ impl Writer {
     fn open(&mut self, bracket: u8) -> Level<'_> {
         self.out.push(bracket);
         self.depth += 1;
-        let close = if bracket == b'{' { b'}' } else { b']' };
-        Level { writer: self, close, empty: true, extra: false, mark: 0 }
+        let bracket = if bracket == b'{' { b'}' } else { b']' };
+        Level { writer: self, bracket, empty: true, extra: false, mark: 0 }
     }
 
     /// `{"variant":` of an enum with data; the caller closes it.
@@ -72,7 +74,7 @@ impl Writer {
 /// An object or array being written.
 struct Level<'w> {
     writer: &'w mut Writer,
-    close: u8,
+    bracket: u8,
     empty: bool,
     /// Inside the object of an enum variant, which is closed too.
     extra: bool,
@@ -121,16 +123,20 @@ impl Level<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), JsonError> {
+    fn finish(mut self) -> Result<(), JsonError> {
+        self.close();
+        Ok(())
+    }
+
+    fn close(&mut self) {
         self.writer.depth -= 1;
         if !self.empty {
             self.writer.line();
         }
-        self.writer.out.push(self.close);
+        self.writer.out.push(self.bracket);
         if self.extra {
             self.writer.out.push(b'}');
         }
-        Ok(())
     }
 }
 
@@ -302,6 +308,7 @@ impl<'w> ser::Serializer for &'w mut Writer {
         Ok(self.open(b'['))
     }
     fn serialize_tuple(self, _: usize) -> Result<Level<'w>, JsonError> {
+        self.flat = true;
         Ok(self.open(b'['))
     }
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Level<'w>, JsonError> {
@@ -356,8 +363,10 @@ impl ser::SerializeTuple for Level<'_> {
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), JsonError> {
         self.element(value)
     }
-    fn end(self) -> Result<(), JsonError> {
-        self.finish()
+    fn end(mut self) -> Result<(), JsonError> {
+        self.close();
+        self.writer.flat = false;
+        Ok(())
     }
 }
 
