@@ -47,7 +47,13 @@ fn log(dir: &std::path::Path) -> CommitLog {
 }
 
 fn options(root: &std::path::Path) -> TableOptions {
-    TableOptions { root: root.to_owned(), file_size: 6_000_000, batch_file_size: 13_800_000 }
+    TableOptions {
+        root: root.to_owned(),
+        file_size: 6_000_000,
+        batch_file_size: 13_800_000,
+        ext_file_size: 1 << 20,
+        ext: false,
+    }
 }
 
 fn cpu_time() -> Duration {

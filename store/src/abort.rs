@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
+use crate::failpoint::{self, Event, Point};
 
 /// Where the file lies.
 #[derive(Clone, Debug)]
@@ -36,8 +37,12 @@ impl AbortFile {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
                 other => other?,
             };
+            failpoint::hit(Point::AbortBackup)?;
             std::fs::write(self.path.with_extension("bak"), before)?;
+            failpoint::hit(Point::AbortWrite)?;
             std::fs::write(&self.path, std::process::id().to_string())?;
+            failpoint::tell(Event::Created(&self.path));
+            failpoint::hit(Point::AbortDir)?;
             sync_parent(&self.path)
         };
         write().map_err(|source| StoreError::Io { path: self.path.clone(), source })
@@ -50,9 +55,11 @@ impl AbortFile {
     pub fn remove(&self) -> Result<(), StoreError> {
         let remove = || match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
+            other => other.map(|()| failpoint::tell(Event::Removed(&self.path))),
         };
-        remove()
+        failpoint::hit(Point::AbortRemove)
+            .and_then(|()| remove())
+            .and_then(|()| failpoint::hit(Point::AbortRemoved))
             .and_then(|()| sync_parent(&self.path))
             .map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
@@ -61,9 +68,26 @@ impl AbortFile {
 /// Makes the directory entry of a file durable.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(dir) => std::fs::File::open(dir)?.sync_all(),
+        Some(dir) => sync_dir(dir),
         None => Ok(()),
     }
+}
+
+/// Makes a directory with its parents; the names that are new are durable.
+pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    std::fs::create_dir_all(dir)?;
+    missing.iter().rev().try_for_each(|dir| match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+        _ => sync_dir(Path::new(".")),
+    })
+}
+
+/// Makes the entries of a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()?;
+    failpoint::tell(Event::SyncedDir(dir));
+    Ok(())
 }
 
 #[cfg(test)]

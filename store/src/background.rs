@@ -1,8 +1,8 @@
 //! The store's parts, its threads, and its end.
 //!
-//! Threads: `flush` puts the log on disk, `reput` dispatches what appenders leave, `prepare` makes the next log file,
+//! Threads: `commit` empties the store pool, when there is one, `flush` puts the log on disk, `reput` dispatches what appenders leave, `prepare` makes the next log file,
 //! `flush-queues` puts what is derived from the log on disk and writes the checkpoint, `clean` watches the disk and lets
-//! go of queue files that nobody uses. All sleep while there is nothing to do.
+//! go of queue files that nobody uses, `compact` rewrites the logs of compaction topics. All sleep while there is nothing to do.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,15 +18,18 @@ use crate::abort::AbortFile;
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoint;
 use crate::clean::{self, Cleaner, Round};
-use crate::commitlog::CommitLog;
+use crate::commitlog::{CommitLog, CommitTimes, now_millis};
+use crate::compaction::Compaction;
 use crate::disk::Gauge;
 use crate::dispatch::{Dispatcher, Drained};
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::flush::Flusher;
 use crate::index::Index;
 use crate::lock::StoreLock;
 use crate::queue::QueueTable;
-use crate::types::StoreOptions;
+use crate::retention::Retention;
+use crate::types::{StoreOptions, TopicPolicy};
 
 /// A caller of [`Core::dispatch`] feeds at most so many bytes of the log before it hands over.
 const INLINE_BUDGET: u64 = 1 << 20;
@@ -48,6 +51,13 @@ pub struct Health {
     pub flush_failed: bool,
 }
 
+impl Health {
+    /// Why messages are refused now; `None` when they are taken.
+    pub fn why_refused(&self) -> Option<&'static str> {
+        self.refusal.or(self.disk_full.then_some("the disk is full"))
+    }
+}
+
 /// Everything that an open store has. Shared by [`crate::Store`] and the threads.
 pub(crate) struct Core {
     pub(crate) options: StoreOptions,
@@ -56,6 +66,9 @@ pub(crate) struct Core {
     pub(crate) index: Option<Arc<Index>>,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) flusher: Flusher,
+    /// The logs of compaction topics, when they are enabled.
+    compaction: Option<Arc<Compaction>>,
+    retention: Retention,
     checkpoint: Arc<Checkpoint>,
     abort: AbortFile,
     lock: Mutex<Option<StoreLock>>,
@@ -94,6 +107,8 @@ impl Core {
             index,
             dispatcher,
             flusher,
+            compaction: None,
+            retention: Retention::default(),
             checkpoint,
             abort,
             lock: Mutex::new(Some(lock)),
@@ -113,18 +128,29 @@ impl Core {
         self
     }
 
+    /// With compaction topics.
+    pub(crate) fn with_compaction(mut self, compaction: Option<Arc<Compaction>>) -> Core {
+        if let Some(compaction) = &compaction {
+            self.queues.set_compaction(Arc::clone(compaction));
+        }
+        self.compaction = compaction;
+        self
+    }
+
     /// Starts the threads.
     ///
     /// # Errors
     /// The system has no thread left; those that were started end with [`Core::close`].
     pub(crate) fn start(core: &Arc<Core>) -> Result<(), StoreError> {
         type Body = fn(&Core);
-        let bodies: [(&str, Body); 5] = [
+        let bodies: [(&str, Body); 7] = [
+            ("commit", Core::run_commit),
             ("flush", |core| core.flusher.run(|| core.flushed())),
             ("reput", Core::run_reput),
             ("prepare", |core| core.log.prepare()),
             ("flush-queues", Core::run_queue_flush),
             ("clean", Core::run_clean),
+            ("compact", Core::run_compaction),
         ];
         core.note_files();
         let mut threads = core.threads.lock();
@@ -140,6 +166,19 @@ impl Core {
             threads.0.push(thread.map_err(|source| StoreError::Io { path: core.root(), source })?);
         }
         Ok(())
+    }
+
+    fn run_commit(&self) {
+        let times = || {
+            let config = self.options.config.load();
+            let millis = |value: i32| Duration::from_millis(u64::try_from(value).unwrap_or(0));
+            CommitTimes {
+                interval: millis(config.commit_interval_commit_log),
+                thorough: millis(config.commit_commit_log_thorough_interval),
+                least_pages: u64::try_from(config.commit_commit_log_least_pages).unwrap_or(0),
+            }
+        };
+        self.log.run_commits(times, || self.stopped(), || self.dispatch());
     }
 
     fn root(&self) -> std::path::PathBuf {
@@ -193,7 +232,9 @@ impl Core {
 
     /// See [`crate::Store::delete_topic`].
     pub(crate) fn delete_topic(&self, topic: &str) {
-        if let Err(error) = self.queues.delete_topic(topic) {
+        self.retention.forget(topic);
+        let compacted = self.compaction.as_ref().map_or(Ok(()), |compaction| compaction.delete_topic(topic));
+        if let Err(error) = compacted.and(self.queues.delete_topic(topic)) {
             tracing::error!(topic, %error, "the topic is forgotten, but not all of its files are gone");
         }
         self.note_files();
@@ -208,7 +249,9 @@ impl Core {
     /// See [`crate::Store::delete_dead_queues`].
     pub(crate) fn delete_dead_queues(&self, keep: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
         let start = self.log.range().start;
-        let result = self.queues.delete_queues(|queue| clean::is_dead(queue, start) && !keep(queue.topic()));
+        let result = self.queues.delete_queues(|queue| {
+            clean::is_dead(queue, start) && queue.compaction().is_none() && !keep(queue.topic())
+        });
         self.note_files();
         result
     }
@@ -280,8 +323,7 @@ impl Core {
             let all = thorough.elapsed() >= millis(config.flush_consume_queue_thorough_interval);
             let least = usize::try_from(config.flush_consume_queue_least_pages).unwrap_or(0) * PAGE;
             let position = self.dispatcher.position();
-            let done =
-                if all { self.flush_derived() } else { self.queues.flush(least).and_then(|()| self.flush_index()) };
+            let done = if all { self.flush_derived() } else { self.flush_some(least) };
             match done {
                 Ok(()) if all => (safe, thorough) = (position, Instant::now()),
                 Ok(()) => {}
@@ -289,6 +331,16 @@ impl Core {
                 Err(error) => tracing::error!(%error, "consume queues or index could not be flushed"),
             }
         }
+    }
+
+    fn flush_some(&self, least: usize) -> Result<(), StoreError> {
+        self.queues.flush(least)?;
+        self.flush_compacted(least)?;
+        self.flush_index()
+    }
+
+    fn flush_compacted(&self, least: usize) -> Result<(), StoreError> {
+        self.compaction.as_ref().map_or(Ok(()), |compaction| compaction.flush(least))
     }
 
     fn flush_index(&self) -> Result<(), StoreError> {
@@ -305,6 +357,7 @@ impl Core {
     pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
         let (timestamp, phys) = self.dispatcher.last();
         self.queues.flush(0)?;
+        self.flush_compacted(0)?;
         self.flush_index()?;
         // The checkpoint must not say more of the log than the disk has.
         if timestamp > 0 && self.flusher.flush() {
@@ -312,6 +365,23 @@ impl Core {
             self.checkpoint.logics_phys_offset.raise(phys);
         }
         self.checkpoint.flush()
+    }
+
+    fn run_compaction(&self) {
+        if let Some(compaction) = &self.compaction {
+            compaction.run(&|| self.stopped());
+        }
+    }
+
+    /// See [`crate::Store::set_topic_policy`].
+    pub(crate) fn set_topic_policy(&self, topic: &str, policy: TopicPolicy) -> Result<(), StoreError> {
+        let Some(compaction) = self.compaction.as_ref().filter(|_| policy.compaction) else {
+            self.retention.set(topic, policy.keep, &self.queues, &self.log, now_millis());
+            return Ok(());
+        };
+        let result = self.dispatcher.paused(|| compaction.declare(topic, &self.queues));
+        self.dispatch();
+        result
     }
 
     fn run_clean(&self) {
@@ -334,10 +404,15 @@ impl Core {
             if let Err(error) = self.cleaner.round(&round) {
                 tracing::error!(%error, "old files could not be deleted");
             }
+            self.retention.apply(&self.queues, &self.log, now_millis());
             self.note_changed_files();
             self.dispatched();
+            if self.dispatcher.index_behind() {
+                self.reput.ring();
+            }
             // What nobody used for a round.
             self.queues.unmap_idle();
+            self.queues.forget_unused();
             // A pause within the round may have taken the ring of the end.
             if self.stopped() {
                 return;
@@ -363,9 +438,13 @@ impl Core {
         let Some(lock) = self.lock.lock().take() else { return };
         self.stopped.store(true, Ordering::SeqCst);
         let prepared = self.log.stop_preparing();
+        self.log.wake_committer();
         self.flusher.stop();
         for bell in [&self.reput, &self.queue_flush, &self.clean] {
             bell.ring();
+        }
+        if let Some(compaction) = &self.compaction {
+            compaction.wake();
         }
         for thread in threads.0.drain(..) {
             // A panic was reported by the thread.
@@ -381,13 +460,27 @@ impl Core {
 
     /// Dispatches and flushes everything, and removes `abort`.
     fn finish(&self) -> Result<(), StoreError> {
+        // Should the thread have ended before.
+        self.log.commit();
         if !self.flusher.flush() {
             let source = io::Error::other("a flush of the log failed");
             return Err(StoreError::Io { path: self.log.segments().dir().to_owned(), source });
         }
+        let point = |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: self.root(), source });
+        point(Point::CloseFlushed)?;
         self.drain_all()?;
+        if self.dispatcher.index_behind() {
+            let source = io::Error::other("the index could not be written");
+            return Err(StoreError::Io { path: self.root().join("index"), source });
+        }
+        point(Point::CloseDispatched)?;
         self.index.as_ref().map_or(Ok(0), |index| index.flush_all())?;
         self.flush_derived()?;
+        if self.compaction.as_ref().is_some_and(|compaction| compaction.is_unsettled()) {
+            let source = io::Error::other("a compacted log could not be brought in line with the log");
+            return Err(StoreError::Io { path: self.root().join("compaction"), source });
+        }
+        point(Point::CloseDerived)?;
         self.abort.remove()
     }
 }

@@ -20,6 +20,7 @@
 //! zeros, which makes recovery start at the first log file.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
+use crate::failpoint::{self, Event, Point};
 
 const FILE_LEN: u64 = 4096;
 const FIELDS: usize = 6;
@@ -140,7 +142,8 @@ impl Checkpoint {
         for (chunk, value) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([*hash, index_files, queue_files]) {
             *chunk = value.to_be_bytes();
         }
-        self.file.write_all_at(&bytes, OURS_AT).map_err(|source| StoreError::Io { path: self.path.clone(), source })
+        let written = failpoint::hit(Point::CheckpointFiles).and_then(|()| self.file.write_all_at(&bytes, OURS_AT));
+        written.map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
 
     fn fields(&self) -> [&CheckpointField; FIELDS] {
@@ -165,13 +168,21 @@ impl Checkpoint {
         }
         let mut known = self.hash.lock();
         *known = hash(&bytes);
-        let written = self
-            .file
-            .write_all_at(&bytes, 0)
+        let written = failpoint::hit(Point::CheckpointWrite)
+            .and_then(|()| self.file.write_all_at(&bytes, 0))
+            .and_then(|()| failpoint::hit(Point::CheckpointHash))
             .and_then(|()| self.file.write_all_at(&known.to_be_bytes(), OURS_AT))
-            .and_then(|()| self.file.sync_data());
+            .and_then(|()| failpoint::hit(Point::CheckpointSync))
+            .and_then(|()| sync_file(&self.file));
         written.map_err(|source| StoreError::Io { path: self.path.clone(), source })
     }
+}
+
+fn sync_file(file: &File) -> io::Result<()> {
+    failpoint::tell(Event::Syncing(file, 0, FILE_LEN));
+    file.sync_data()?;
+    failpoint::tell(Event::Synced(file));
+    Ok(())
 }
 
 /// Of the integers as they lie in the file; never 0.

@@ -61,6 +61,12 @@ pub enum AppendError {
     /// The disk is full or a new file could not be made.
     #[error("no room for a new file: {0}")]
     NoSpace(std::io::Error),
+    /// The message names a light queue that does not exist, and there are `maxLmqConsumeQueueNum` of them.
+    #[error("there are too many light queues")]
+    TooManyQueues,
+    /// The body of an inner batch holds no messages, more than 32,767, or goes to a queue of another kind.
+    #[error("not a batch that can stay one record")]
+    NoBatch,
     /// The store takes no writes: closing, a failed flush, or the disk level.
     #[error("the store is not writable: {0}")]
     NotWritable(&'static str),

@@ -2,29 +2,39 @@
 //!
 //! One sync serves everybody who waits ([`Flusher::flushed`]); it runs
 //! - at once after [`Flusher::request`] (SYNC_FLUSH: group commit);
-//! - when [`FLUSH_BYTES`] have gathered, so that the device is kept busy and the kernel never has to throttle appenders;
+//! - when [`FLUSH_BYTES`] have gathered, so that the device is kept busy;
 //! - at `flushIntervalCommitLog` after the first byte when `flushCommitLogLeastPages` have gathered, else at
 //!   `flushCommitLogThoroughInterval`.
 //!
 //! While nothing is appended the thread sleeps without a time-out.
+//!
+//! A device that is slower than the appenders would let unflushed bytes grow until the kernel stops whoever dirties a page,
+//! which is the holder of the append lock. So appenders are held back before they take the lock
+//! ([`Flusher::hold_back`]), long before the kernel would do it.
 //!
 //! A failed sync is final: pages that could not be written may be marked clean, so a later success would prove
 //! nothing. The log takes no more appends then; reads go on, and only a restart with its recovery clears it.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use config::{Live, MessageStoreConfig};
 
 use crate::abort::sync_parent;
 use crate::checkpoint::Checkpoint;
-use crate::commitlog::CommitLog;
+use crate::commitlog::{CommitLog, now_millis};
+use crate::failpoint::{self, Point};
+use crate::read::total_memory;
 use crate::watermark::Watermark;
 
 /// So many unflushed bytes start a sync by themselves.
 pub const FLUSH_BYTES: u64 = 16 << 20;
+/// A sync takes at most so many bytes: whoever waits for the first of them need not wait for all.
+const CHUNK: u64 = 32 << 20;
+/// An append is held back for so long at a time.
+const HOLD: Duration = Duration::from_millis(20);
 /// Page size in `flushCommitLogLeastPages`.
 const PAGE: u64 = 4096;
 
@@ -36,6 +46,10 @@ pub struct Flusher {
     config: Arc<Live<MessageStoreConfig>>,
     flushed: Watermark,
     requested: AtomicU64,
+    /// Appends are held back while more bytes than this are unflushed.
+    hold_above: u64,
+    /// Since when (ms since the epoch) they are; 0 while they are not.
+    held_since: AtomicI64,
     /// Files that start below this are durable with size and name.
     files_durable: AtomicU64,
     stopped: AtomicBool,
@@ -43,15 +57,21 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// For a log that is on disk up to its end.
-    pub fn new(log: Arc<CommitLog>, checkpoint: Arc<Checkpoint>, config: Arc<Live<MessageStoreConfig>>) -> Flusher {
-        let end = log.wrote().get();
+    /// For a log that is on disk up to `flushed`.
+    pub fn new(
+        log: Arc<CommitLog>,
+        flushed: u64,
+        checkpoint: Arc<Checkpoint>,
+        config: Arc<Live<MessageStoreConfig>>,
+    ) -> Flusher {
         Flusher {
             log,
             checkpoint,
             config,
-            flushed: Watermark::new(end),
+            flushed: Watermark::new(flushed),
             requested: AtomicU64::new(0),
+            hold_above: unflushed_limit(),
+            held_since: AtomicI64::new(0),
             // The last file may have been made just before the crash.
             files_durable: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -114,14 +134,8 @@ impl Flusher {
         // In this order: the record with that timestamp lies below `to`.
         let timestamp = self.log.last_timestamp();
         let to = self.log.wrote().get();
-        match self.sync(self.flushed.get(), to) {
-            Ok(()) => {
-                if timestamp > 0 {
-                    self.checkpoint.physic_msg_timestamp.raise(timestamp);
-                }
-                self.flushed.advance(to);
-                true
-            }
+        match self.sync_to(to, timestamp) {
+            Ok(()) => true,
             Err(error) => {
                 tracing::error!(%error, "the log could not be flushed: no more appends until a restart");
                 self.failed.store(true, Ordering::Release);
@@ -131,16 +145,62 @@ impl Flusher {
         }
     }
 
+    /// `timestamp` is that of a record below `to`, or 0.
+    fn sync_to(&self, to: u64, timestamp: i64) -> io::Result<()> {
+        loop {
+            let from = self.flushed.get();
+            if from >= to {
+                return Ok(());
+            }
+            let now = to.min(from + CHUNK);
+            self.sync(from, now)?;
+            failpoint::pass(Point::FlushDone);
+            if now == to {
+                self.checkpoint.physic_msg_timestamp.raise(timestamp);
+            }
+            self.flushed.advance(now);
+        }
+    }
+
+    /// Called before an append: while too much is unflushed it waits, not for long. The caller holds no lock.
+    #[inline]
+    pub fn hold_back(&self) {
+        let unflushed = self.behind();
+        if unflushed > self.hold_above || self.held_since.load(Ordering::Relaxed) != 0 {
+            self.wait_for_device(unflushed);
+        }
+    }
+
+    #[cold]
+    fn wait_for_device(&self, unflushed: u64) {
+        if unflushed <= self.hold_above || self.failed() {
+            return self.held_since.store(0, Ordering::Relaxed);
+        }
+        let _ = self.held_since.compare_exchange(0, now_millis(), Ordering::Relaxed, Ordering::Relaxed);
+        self.flushed.wait(self.flushed.get() + unflushed - self.hold_above, HOLD);
+    }
+
+    /// For how long (ms) appends have been held back without a break; `None` while they are not.
+    pub fn held_for(&self) -> Option<i64> {
+        match self.held_since.load(Ordering::Relaxed) {
+            0 => None,
+            // Nobody may have come by since then.
+            _ if self.behind() <= self.hold_above => None,
+            since => Some((now_millis() - since).max(0)),
+        }
+    }
+
     fn sync(&self, from: u64, to: u64) -> io::Result<()> {
         for segment in self.log.segments().snapshot().iter() {
             if segment.end() <= from || segment.base() >= to {
                 continue;
             }
             if segment.base() >= self.files_durable.load(Ordering::Relaxed) {
-                segment.sync_all()?;
-                sync_parent(segment.path())?;
+                failpoint::hit(Point::FlushFile).and_then(|()| segment.sync_all())?;
+                failpoint::hit(Point::FlushDir).and_then(|()| sync_parent(segment.path()))?;
                 self.files_durable.store(segment.base() + 1, Ordering::Relaxed);
             }
+            failpoint::hit(Point::FlushPages)?;
             let start = from.saturating_sub(segment.base()) as usize;
             segment.flush(start..(to.min(segment.end()) - segment.base()) as usize)?;
         }
@@ -192,6 +252,24 @@ impl Flusher {
     }
 }
 
+/// Half of what the kernel lets be dirty before it begins to write by itself: pages of queues and index are dirty as well, and
+/// it holds writers back at more than twice that.
+fn unflushed_limit() -> u64 {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let background = match number("/proc/sys/vm/dirty_background_bytes") {
+        Some(bytes @ 1..) => bytes,
+        _ => available_memory() / 100 * number("/proc/sys/vm/dirty_background_ratio").unwrap_or(10),
+    };
+    (background / 2).clamp(32 << 20, 1 << 30)
+}
+
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib * 1024).min(total_memory())
+}
+
 struct Limits {
     interval: Duration,
     thorough: Duration,
@@ -220,7 +298,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = Arc::new(CommitLog::load(dir.path().join("commitlog"), 4096).unwrap());
         let checkpoint = Arc::new(Checkpoint::open(&dir.path().join("checkpoint")).unwrap());
-        let flusher = Flusher::new(Arc::clone(&log), Arc::clone(&checkpoint), Arc::new(Live::new(config)));
+        let flusher = Flusher::new(Arc::clone(&log), 0, Arc::clone(&checkpoint), Arc::new(Live::new(config)));
         Setup { dir, log, checkpoint, flusher }
     }
 
@@ -334,6 +412,30 @@ mod tests {
         let setup = setup(never());
         running(&setup, || _ = append(&setup.log, 10).unwrap());
         assert_eq!(setup.flusher.flushed().get(), setup.log.wrote().get());
+    }
+
+    #[test]
+    fn appends_are_held_back_while_the_device_is_behind() {
+        let mut setup = setup(never());
+        setup.flusher.hold_above = 8000;
+        for _ in 0..4 {
+            append(&setup.log, 1500).unwrap();
+            setup.flusher.hold_back();
+            assert_eq!(setup.flusher.held_for(), None);
+        }
+        (0..2).for_each(|_| _ = append(&setup.log, 1500).unwrap());
+        let start = Instant::now();
+        setup.flusher.hold_back();
+        assert!(start.elapsed() >= HOLD && setup.flusher.held_for().is_some(), "nobody flushes");
+        // As soon as enough is on the device it goes on.
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(setup.flusher.flush()));
+            let start = Instant::now();
+            while setup.flusher.held_for().is_some() {
+                assert!(start.elapsed() < LIMIT);
+                setup.flusher.hold_back();
+            }
+        });
     }
 
     #[test]

@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use tracing::warn;
 
+use crate::abort::{create_dir, sync_dir};
 use crate::error::StoreError;
+use crate::failpoint::{self, Event, Point};
 
 /// One configuration file and its backup. All methods may be called from any thread; saves follow one another.
 #[derive(Debug)]
@@ -111,17 +113,24 @@ impl JsonFile {
     pub fn save(&self, text: &str) -> Result<(), StoreError> {
         let _one_at_a_time = self.save.lock();
         if let Some(directory) = self.path.parent() {
-            fs::create_dir_all(directory).map_err(|source| io_error(directory, source))?;
+            create_dir(directory).map_err(|source| io_error(directory, source))?;
         }
         let fresh = self.beside(".tmp");
+        let point = |point, path: &Path| failpoint::hit(point).map_err(|source| io_error(path, source));
         write_synced(&fresh, text).map_err(|source| io_error(&fresh, source))?;
         let whole = read(&self.path)?.is_some_and(|text| whole_json(&text).is_ok());
         if whole {
-            fs::rename(&self.path, self.beside(".bak")).map_err(|source| io_error(&self.path, source))?;
+            point(Point::JsonBackup, &self.path)?;
+            let backup = self.beside(".bak");
+            fs::rename(&self.path, &backup).map_err(|source| io_error(&self.path, source))?;
+            failpoint::tell(Event::Renamed(&self.path, &backup));
         }
+        point(Point::JsonReplace, &fresh)?;
         fs::rename(&fresh, &self.path).map_err(|source| io_error(&fresh, source))?;
+        failpoint::tell(Event::Renamed(&fresh, &self.path));
+        point(Point::JsonDir, &self.path)?;
         if let Some(directory) = self.path.parent() {
-            File::open(directory).and_then(|d| d.sync_all()).map_err(|source| io_error(directory, source))?;
+            sync_dir(directory).map_err(|source| io_error(directory, source))?;
         }
         Ok(())
     }
@@ -168,9 +177,18 @@ fn read(path: &Path) -> Result<Option<String>, StoreError> {
 }
 
 fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    failpoint::hit(Point::JsonWrite)?;
     let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    failpoint::tell(Event::Created(path));
+    let (first, second) = text.as_bytes().split_at(text.len() / 2);
+    file.write_all(first)?;
+    failpoint::hit(Point::JsonHalf)?;
+    file.write_all(second)?;
+    failpoint::hit(Point::JsonSync)?;
+    failpoint::tell(Event::Syncing(&file, 0, text.len() as u64));
+    file.sync_all()?;
+    failpoint::tell(Event::Synced(&file));
+    Ok(())
 }
 
 fn io_error(path: &Path, source: io::Error) -> StoreError {

@@ -9,21 +9,30 @@ mod bell;
 pub mod checkpoint;
 mod clean;
 pub mod commitlog;
+mod compaction;
 pub mod ctl;
 pub mod disk;
 pub mod dispatch;
 pub mod error;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
+#[cfg(not(feature = "failpoints"))]
+mod failpoint;
 pub mod flush;
 pub mod index;
 pub mod json_file;
+pub mod lmq;
 pub mod lock;
 mod open;
+mod progress;
 mod query;
 pub mod queue;
 mod read;
 pub mod record;
+mod retention;
 pub mod segment;
 pub mod store;
+pub mod timer;
 mod types;
 pub mod watermark;
 

@@ -5,16 +5,21 @@
 
 use std::sync::Arc;
 
-use crate::abort::AbortFile;
+use config::{BrokerRole, FlushDiskType};
+
+use crate::abort::{AbortFile, create_dir};
 use crate::background::{Core, Threads};
 use crate::checkpoint::Checkpoint;
 use crate::commitlog::CommitLog;
 use crate::commitlog::recover::{Checks, End};
+use crate::compaction::Compaction;
 use crate::dispatch::{DelayLevels, Dispatcher};
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::flush::Flusher;
 use crate::index::{Geometry, Index};
 use crate::lock::StoreLock;
+use crate::progress::Progress;
 use crate::queue::{QueueTable, TableOptions};
 use crate::record::RecordView;
 use crate::types::StoreOptions;
@@ -25,18 +30,28 @@ impl Core {
         let config = options.config.load_full();
         let root = config.root_dir();
         for dir in [&root, &config.commit_log_dir(), &root.join("consumequeue"), &root.join("index")] {
-            std::fs::create_dir_all(dir).map_err(|source| StoreError::Io { path: dir.clone(), source })?;
+            create_dir(dir).map_err(|source| StoreError::Io { path: dir.clone(), source })?;
         }
+        let point = |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: root.clone(), source });
         let lock = StoreLock::take(&root)?;
         let abort = AbortFile::new(&root);
         let clean = !abort.exists();
         let segment_len = usize::try_from(config.mapped_file_size_commit_log).unwrap_or(0);
-        let log = Arc::new(CommitLog::load(config.commit_log_dir(), segment_len)?);
+        let mut log = CommitLog::load(config.commit_log_dir(), segment_len)?;
+        // As in Java, for a master that does not wait for the device.
+        let master = config.broker_role != BrokerRole::Slave;
+        if config.transient_store_pool_enable && master && config.flush_disk_type == FlushDiskType::Async {
+            let buffers = usize::try_from(config.transient_store_pool_size).unwrap_or(0);
+            log.use_pool(buffers).map_err(|source| StoreError::Io { path: root.clone(), source })?;
+        }
+        let log = Arc::new(log);
         let checkpoint = Arc::new(Checkpoint::open(&root.join("checkpoint"))?);
         let queues = Arc::new(QueueTable::load(&TableOptions {
             root: root.clone(),
             file_size: config.mapped_file_size_consume_queue,
             batch_file_size: config.mapper_file_size_batch_consume_queue,
+            ext_file_size: config.mapped_file_size_consume_queue_ext,
+            ext: config.enable_consume_queue_ext,
         })?);
         let index = match config.message_index_enable {
             true => {
@@ -46,6 +61,7 @@ impl Core {
             }
             false => None,
         };
+        point(Point::OpenLoaded)?;
         let checks =
             Checks { crc: config.check_crc_on_recover, crc_property: config.force_verify_prop_crc, torn: !clean };
 
@@ -59,20 +75,43 @@ impl Core {
         let index_counts = config.message_index_enable && config.message_index_safe;
         let from = recovery.start(clean, index_counts);
         let (end, index_cut) = recovery.cut(from)?;
+        point(Point::OpenCut)?;
+        if !clean {
+            queues.clear_behind()?;
+            // Nobody knows whether the broker that was killed had put them on the device.
+            queues.distrust(u64::try_from(checkpoint.logics_phys_offset.get()).unwrap_or(0))?;
+        }
+        let flushed = if clean { log.wrote().get() } else { from };
+        let flusher = Flusher::new(Arc::clone(&log), flushed, Arc::clone(&checkpoint), Arc::clone(&options.config));
         let levels = DelayLevels::parse(&config.message_delay_level);
-        let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels);
+        let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels)
+            .with_filter_bits(options.filter_bits.clone())
+            .with_light_queues(config.enable_lmq && config.enable_multi_dispatch);
         let index_cut = index_cut || index.as_ref().is_some_and(|index| index.is_damaged());
-        recovery.dispatch(&dispatcher, Found { clean, index_cut }, from)?;
+        recovery.dispatch(&dispatcher, &flusher, Found { clean, index_cut }, from)?;
+        point(Point::OpenDispatched)?;
+        if !clean || dispatcher.last() != (0, 0) {
+            recovery.note(&dispatcher, &flusher)?;
+            checkpoint
+                .write_fingerprints(queues.fingerprint(), index.as_ref().map_or(0, |index| index.fingerprint()))?;
+        }
+        point(Point::OpenNoted)?;
         tracing::info!(
             path = %root.display(), clean, from, end = end.offset, reason = ?end.reason,
             "the store is recovered"
         );
         abort.create()?;
-
-        let flusher = Flusher::new(Arc::clone(&log), Arc::clone(&checkpoint), Arc::clone(&options.config));
-        Ok(Core::new(options, log, queues, index, dispatcher, checkpoint, flusher, abort, lock, Threads::default()))
+        let compaction = config.enable_compaction.then(|| {
+            Arc::new(Compaction::new(Arc::clone(&options.config), Arc::clone(&log), clean, end.last_timestamp))
+        });
+        let core =
+            Core::new(options, log, queues, index, dispatcher, checkpoint, flusher, abort, lock, Threads::default());
+        Ok(core.with_compaction(compaction))
     }
 }
+
+/// Recovery notes how far it is each time it has fed so many bytes of the log.
+const NOTE_EVERY: u64 = 512 << 20;
 
 /// How the store was found.
 #[derive(Clone, Copy)]
@@ -115,7 +154,7 @@ impl Recovery<'_> {
 
     /// Finds the end of the log and cuts log, queues and index there. True: the index lost something.
     fn cut(&self, from: u64) -> Result<(End, bool), StoreError> {
-        let end = self.log.find_end(from, self.checks);
+        let end = self.log.find_end(from, self.checks, Progress::new("checked", from, self.log.range().end));
         let mut cut_index = false;
         if self.log.segments().first().is_none() {
             // The log's files are gone: what points into them is worth nothing.
@@ -160,7 +199,7 @@ impl Recovery<'_> {
     }
 
     /// Feeds queues and index what they may have lost.
-    fn dispatch(&self, dispatcher: &Dispatcher, found: Found, from: u64) -> Result<(), StoreError> {
+    fn dispatch(&self, dispatcher: &Dispatcher, flusher: &Flusher, found: Found, from: u64) -> Result<(), StoreError> {
         let start = self.log.range().start;
         let lost = self.queues_lost(self.log.range().end);
         self.queues.set_files_missing(lost);
@@ -182,11 +221,37 @@ impl Recovery<'_> {
                 Ok(true)
             })?;
         }
-        self.each_record(from, |phys, record| dispatcher.record(phys, record).map(|()| true))?;
+        let mut note_at = from + NOTE_EVERY;
+        self.each_record(from, |phys, record| {
+            failpoint::hit(Point::OpenRecord)
+                .map_err(|source| StoreError::Io { path: self.log.segments().dir().to_owned(), source })?;
+            dispatcher.record(phys, record)?;
+            // A queue that has lost files may be behind others: then only all of the log is enough.
+            if phys >= note_at && !found.clean && !lost {
+                note_at = phys + NOTE_EVERY;
+                self.note(dispatcher, flusher)?;
+            }
+            Ok(true)
+        })?;
         dispatcher.reset(self.log.wrote().get());
         self.queues.set_files_missing(false);
         self.queues.all().iter().try_for_each(|queue| queue.keep_floor())?;
         self.queues.correct_min(start)
+    }
+
+    /// Puts what was found and made again on the device and notes it: the next recovery, even if this broker is killed
+    /// within its first second, begins here.
+    fn note(&self, dispatcher: &Dispatcher, flusher: &Flusher) -> Result<(), StoreError> {
+        let (timestamp, phys) = dispatcher.last();
+        self.queues.flush(0)?;
+        let indexed = self.index.map_or(Ok(0), Index::flush_full)?;
+        self.checkpoint.index_msg_timestamp.raise(indexed);
+        // The checkpoint must not say more of the log than the disk has. A failure refuses appends.
+        if flusher.flush() {
+            self.checkpoint.logics_msg_timestamp.set(timestamp);
+            self.checkpoint.logics_phys_offset.set(phys);
+        }
+        self.checkpoint.flush()
     }
 
     /// Where the index ends. Files that were not known to be on disk are removed after a kill: the keys from here on are
@@ -208,8 +273,10 @@ impl Recovery<'_> {
         mut each: impl FnMut(u64, &RecordView<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         let mut walk = self.log.walk(from);
+        let mut progress = Progress::new("dispatched", from, self.log.wrote().get());
         loop {
             while let Some((phys, record)) = walk.next_record() {
+                progress.at(phys);
                 if !each(phys, &record)? {
                     return Ok(());
                 }

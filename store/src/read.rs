@@ -8,30 +8,31 @@ use std::sync::OnceLock;
 use config::{BrokerRole, MessageStoreConfig};
 
 use crate::commitlog::CommitLog;
-use crate::queue::Queue;
 use crate::queue::unit::Entry;
-use crate::store::{ReadFilter, ReadRequest, ReadResult, ReadStatus};
+use crate::queue::{Queue, is_address};
+use crate::record::RecordView;
+use crate::store::{ReadFilter, ReadRequest, ReadResult, ReadStatus, RecordSlice};
 
 /// No read returns more bytes than this, whatever it asks for.
-const MAX_READ_BYTES: i64 = 128 << 20;
+pub(crate) const MAX_READ_BYTES: i64 = 128 << 20;
 /// A read that asks for less gets so many.
-const MIN_READ_BYTES: i64 = 100;
+pub(crate) const MIN_READ_BYTES: i64 = 100;
 
 /// The configured limits of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadLimits {
     /// Bytes of queue units that one read looks through at most.
-    filter_bytes: i64,
+    pub(crate) filter_bytes: i64,
     /// Bytes and number of messages, when the data is taken to be in memory.
-    in_memory: (i64, i64),
+    pub(crate) in_memory: (i64, i64),
     /// The same, when it is taken to be on disk.
-    on_disk: (i64, i64),
+    pub(crate) on_disk: (i64, i64),
     /// Data this close to the end of the log (in bytes) is taken to be in memory.
-    memory: i64,
+    pub(crate) memory: i64,
     /// Queue files that one read goes through at most.
-    files: i32,
+    pub(crate) files: i32,
     /// Whether the next offset of a reader outside of the queue is corrected.
-    correct: bool,
+    pub(crate) correct: bool,
 }
 
 impl ReadLimits {
@@ -55,15 +56,15 @@ impl ReadLimits {
     }
 
     /// Whether a message must wait for the next read, given what the result has already.
-    fn is_full(
+    pub(crate) fn is_full(
         &self,
         entry: &Entry,
         request: &ReadRequest,
         max_bytes: i64,
         result: &ReadResult,
+        messages: i64,
         in_memory: bool,
     ) -> bool {
-        let messages = result.records.len() as i64;
         if result.bytes == 0 || messages == 0 {
             return false;
         }
@@ -126,9 +127,12 @@ fn gather(
     let mut next = request.offset;
     let mut last_phys = 0;
     let mut files = 0;
+    // A record of a batch topic holds several.
+    let mut messages = 0;
+    let mut refused: Option<RecordSlice> = None;
     while result.bytes == 0 && next < result.max_offset && files < limits.files {
         files += 1;
-        let Some(entries) = queue.entries(next) else {
+        let Some(mut entries) = queue.entries(next) else {
             status = ReadStatus::OffsetFoundNull;
             if limits.correct {
                 next = if queue.is_batch() { 0 } else { queue.roll(next) };
@@ -137,14 +141,14 @@ fn gather(
         };
         // Nothing of a file of the log that was removed is looked for a second time.
         let mut log_from = i64::MIN;
-        for entry in entries {
+        while let Some(entry) = entries.next() {
             if next >= result.max_offset {
                 break;
             }
             let (phys, size) = (entry.unit.phys, entry.unit.size);
             let in_memory = log_end.saturating_sub(phys) <= limits.memory;
             if (entry.offset - request.offset).saturating_mul(unit_len) >= filter_bytes
-                || limits.is_full(&entry, request, max_bytes, result, in_memory)
+                || limits.is_full(&entry, request, max_bytes, result, messages, in_memory)
                 || result.bytes as i64 >= max_bytes
             {
                 break;
@@ -154,7 +158,21 @@ fn gather(
             if phys < log_from {
                 continue;
             }
-            if !filter.by_tags_code(entry.unit.tags_code) {
+            // An entry whose part in the extension is lost: its record says the same.
+            let lost = is_address(entry.unit.tags_code);
+            let wanted = match entries.ext() {
+                None => lost || filter.by_tags_code(entry.unit.tags_code),
+                Some(ext) => filter.by_ext(ext.tags_code, &ext.bits, ext.store_timestamp),
+            };
+            if !wanted {
+                if result.bytes == 0 {
+                    status = ReadStatus::NoMatchedMessage;
+                }
+                continue;
+            }
+            // Most of what a filter refuses lies beside what it refused before: it is looked at where it lies.
+            if !lost && refused.as_ref().and_then(|near| look(near, phys, size)).is_some_and(|it| !filter.by_record(it))
+            {
                 if result.bytes == 0 {
                     status = ReadStatus::NoMatchedMessage;
                 }
@@ -167,12 +185,14 @@ fn gather(
                 log_from = phys.saturating_add(file_len - phys.rem_euclid(file_len));
                 continue;
             };
-            if !filter.by_record(&record) {
+            if lost && !without_ext(filter, &record) || !filter.by_record(&record) {
                 if result.bytes == 0 {
                     status = ReadStatus::NoMatchedMessage;
                 }
+                refused = Some(record);
                 continue;
             }
+            messages += i64::from(entry.count);
             result.bytes += record.len();
             result.records.push(record);
             status = ReadStatus::Found;
@@ -183,13 +203,22 @@ fn gather(
     (status, next)
 }
 
-fn slice(log: &CommitLog, phys: i64, size: i32) -> Option<crate::store::RecordSlice> {
+#[cold]
+fn without_ext(filter: &dyn ReadFilter, record: &[u8]) -> bool {
+    RecordView::parse(record).map_or(true, |record| filter.without_ext(&record))
+}
+
+fn look(near: &RecordSlice, phys: i64, size: i32) -> Option<&[u8]> {
+    near.look(u64::try_from(phys).ok()?, usize::try_from(size).ok().filter(|size| *size > 0)?)
+}
+
+fn slice(log: &CommitLog, phys: i64, size: i32) -> Option<RecordSlice> {
     let size = usize::try_from(size).ok().filter(|size| *size > 0)?;
     log.slice(u64::try_from(phys).ok()?, size)
 }
 
 /// Memory of the machine, or of the control group that the process is in, in bytes.
-fn total_memory() -> u64 {
+pub(crate) fn total_memory() -> u64 {
     static TOTAL: OnceLock<u64> = OnceLock::new();
     *TOTAL.get_or_init(|| {
         let info = rustix::system::sysinfo();

@@ -1,21 +1,28 @@
 //! The facade: opens a store directory, appends, reads, queries, closes. It only delegates.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use config::BrokerRole;
+use config::{BrokerRole, MessageStoreConfig};
 
 use crate::background::Core;
 pub use crate::background::Health;
-use crate::commitlog::{AppendLimits, Batch, CommitLog, NextOffset};
+use crate::commitlog::{AppendLimits, Batch, CommitLog, NextOffset, Numbers};
 pub use crate::disk::{Gauge, Partition};
 use crate::error::{AppendError, StoreError};
 use crate::index::KeyKind;
+use crate::lmq;
 use crate::query::{self, KeyQuery};
 pub use crate::queue::Queue;
 use crate::read::{self, ReadLimits};
+use crate::record::properties::name;
+use crate::record::{Properties, sys_flag};
 pub use crate::types::*;
 use crate::watermark::Watermark;
+
+/// Where first halves of transactions wait: what is in them is not sent yet.
+const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 
 /// An open store. One a directory; all methods take `&self` and may be called from any thread.
 ///
@@ -73,8 +80,70 @@ impl Store {
     ///
     /// # Errors
     /// See [`AppendError`]; nothing was appended.
+    ///
+    /// A batch that stays one record (`INNER_BATCH` in the sys flag, `INNER_NUM` in the properties) takes that many offsets,
+    /// and a message for light queues (`INNER_MULTI_DISPATCH`) one in each: their properties are completed.
     pub fn append(&self, queue: &Queue, message: &NewMessage<'_>) -> Result<Appended, AppendError> {
-        self.core.log.append(next_offset(queue), message, &self.limits()?)
+        let config = self.core.options.config.load();
+        let limits = self.limits(&config)?;
+        if config.enable_lmq || message.sys_flag & sys_flag::INNER_BATCH != 0 {
+            return self.append_numbered(queue, message, &config, &limits);
+        }
+        self.core.log.append(next_offset(queue), message, &limits)
+    }
+
+    #[cold]
+    fn append_numbered(
+        &self,
+        queue: &Queue,
+        message: &NewMessage<'_>,
+        config: &MessageStoreConfig,
+        limits: &AppendLimits,
+    ) -> Result<Appended, AppendError> {
+        let properties = Properties::new(message.properties);
+        // A record with the flag and without a number is one message, as in Java.
+        let number = |value: Option<&[u8]>| match value {
+            None => Some(1),
+            Some(value) => std::str::from_utf8(value).ok()?.parse::<i16>().ok().filter(|number| *number >= 1),
+        };
+        let inner = match message.sys_flag & sys_flag::INNER_BATCH {
+            0 => None,
+            _ if !queue.takes_batches(true) => return Err(AppendError::NoBatch),
+            _ => Some(number(properties.get_bytes(name::INNER_NUM)).ok_or(AppendError::NoBatch)?),
+        };
+        let also = if config.enable_lmq && inner.is_none() && !queue.is_batch() {
+            let names = properties.get_bytes(name::INNER_MULTI_DISPATCH);
+            self.light_queues(queue.topic(), names.unwrap_or_default(), config)?
+        } else {
+            Vec::new()
+        };
+        if inner.is_none() && also.is_empty() {
+            return self.core.log.append(next_offset(queue), message, limits);
+        }
+        let also: Vec<_> = also.iter().map(|queue| queue.as_ref().map(|queue| queue.next_offset())).collect();
+        self.core.log.append_numbered(next_offset(queue), message, &Numbers { inner, also: &also }, limits)
+    }
+
+    /// The light queues that a message of a topic names, made when they do not exist.
+    fn light_queues(
+        &self,
+        topic: &str,
+        names: &[u8],
+        config: &MessageStoreConfig,
+    ) -> Result<Vec<Option<Arc<Queue>>>, AppendError> {
+        if names.trim_ascii().is_empty() || topic == HALF_TOPIC || !lmq::goes_on_from(topic.as_bytes()) {
+            return Ok(Vec::new());
+        }
+        let queues = &self.core.queues;
+        if config.enable_lmq_quota && config.enable_multi_dispatch {
+            let most = usize::try_from(config.max_lmq_consume_queue_num).unwrap_or(0);
+            let mut wanted = lmq::pieces(names).filter_map(lmq::queue_of);
+            if queues.light() >= most && wanted.any(|name| queues.get(name, lmq::QUEUE_ID).is_none()) {
+                return Err(AppendError::TooManyQueues);
+            }
+        }
+        let queue = |name: &str| queues.get_or_create(name, lmq::QUEUE_ID);
+        Ok(lmq::pieces(names).map(|name| lmq::queue_of(name).map(queue)).collect())
     }
 
     /// Appends the messages of one SEND_BATCH_MESSAGE body (`message.body`; see [`crate::record::batch`]) as
@@ -93,13 +162,18 @@ impl Store {
         each: &mut dyn FnMut(u64),
     ) -> Result<Appended, AppendError> {
         let batch = Batch { common: message, inner };
-        self.core.log.append_batch(next_offset(queue), &batch, &self.limits()?, each)
+        let limits = self.limits(&self.core.options.config.load())?;
+        self.core.log.append_batch(next_offset(queue), &batch, &limits, each)
     }
 
-    fn limits(&self) -> Result<AppendLimits, AppendError> {
-        let config = self.core.options.config.load();
+    /// What every append comes by: it may be refused, or wait a moment for the device.
+    fn limits(&self, config: &MessageStoreConfig) -> Result<AppendLimits, AppendError> {
         if config.broker_role == BrokerRole::Slave {
             return Err(AppendError::NotWritable("the broker is a slave"));
+        }
+        self.core.flusher.hold_back();
+        if config.fast_fail_if_no_buffer_in_store_pool && self.core.log.pool_remaining() == Some(0) {
+            return Err(AppendError::NoSpace(io::Error::other("no free buffer in the store pool")));
         }
         Ok(AppendLimits {
             max_body: usize::try_from(config.max_message_size).unwrap_or(0),
@@ -109,13 +183,26 @@ impl Store {
         })
     }
 
-    /// Whether the device cannot keep up: an append has been held back for longer than `osPageCacheBusyTimeOutMills`.
+    /// Whether the device cannot keep up: an append, or all of them in turn, have been held back for longer than
+    /// `osPageCacheBusyTimeOutMills`, or the store pool has no free buffer.
     ///
-    /// One relaxed load while nobody appends.
+    /// Two relaxed loads while nobody appends.
     #[inline]
     pub fn page_cache_busy(&self) -> bool {
         let limit = || self.core.options.config.load().os_page_cache_busy_time_out_mills;
-        self.core.log.locked_for().is_some_and(|held| held > limit())
+        let held = self.core.log.locked_for().max(self.core.flusher.held_for());
+        held.is_some_and(|held| held > limit()) || self.core.log.pool_remaining() == Some(0)
+    }
+
+    /// Free buffers of the store pool (`transientStorePoolEnable`); `None` without one.
+    pub fn pool_remaining(&self) -> Option<usize> {
+        self.core.log.pool_remaining()
+    }
+
+    /// Bytes that are acknowledged and still in buffers of the store pool: not readable yet, and gone when the process is
+    /// killed.
+    pub fn uncommitted(&self) -> u64 {
+        self.core.log.uncommitted()
     }
 
     /// Makes everything appended so far readable: feeds consume queues and index from the log on the calling thread, or
@@ -162,6 +249,9 @@ impl Store {
     /// Reads messages of a queue. Never blocks on a lock of the append path.
     pub fn read(&self, queue: &Queue, request: &ReadRequest, filter: &dyn ReadFilter, result: &mut ReadResult) {
         let limits = ReadLimits::of(&self.core.options.config.load());
+        if let Some(compacted) = queue.compaction() {
+            return compacted.read(&limits, request, result);
+        }
         read::read(queue, &self.core.log, &limits, request, filter, result);
     }
 
@@ -173,6 +263,17 @@ impl Store {
     /// The log itself: for replication, tools and tests.
     pub fn log(&self) -> &CommitLog {
         &self.core.log
+    }
+
+    /// Tells the system whether to read ahead in the log's files (`dataReadAheadEnable`).
+    pub fn set_read_ahead(&self, on: bool) {
+        self.core.log.segments().set_read_ahead(on);
+    }
+
+    /// Bytes before the end of the log that count as hot (`accessMessageInMemoryHotRatio` percent of the memory).
+    pub fn hot_bytes(&self) -> u64 {
+        let percent = self.core.options.config.load().access_message_in_memory_hot_ratio;
+        (read::total_memory() as f64 * (f64::from(percent) / 100.0)) as u64
     }
 
     /// The log's readable range in bytes.
@@ -201,10 +302,23 @@ impl Store {
         query::by_key(index, &self.core.log, &KeyQuery { topic, key, kind: KeyKind::Key, max, begin: time.start, end })
     }
 
-    /// Says that a topic's queues hold batches (`queue.type=BatchCQ`). Before the topic's first message; at the start the
-    /// topics that `config/topics.json` lists so are known.
-    pub fn declare_batch_topic(&self, topic: &str) {
-        self.core.queues.declare_batch(topic);
+    /// Says how to tell that a topic's queues hold batches (`queue.type=BatchCQ`); asked when a queue is made. At the start
+    /// the topics that `config/topics.json` lists so are known. The first call counts.
+    pub fn tell_batch_topics(&self, is_batch: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        self.core.queues.tell_batch_topics(Box::new(is_batch));
+    }
+
+    /// How many light queues there are (see [`crate::lmq`]).
+    pub fn light_queues_known(&self) -> usize {
+        self.core.queues.light()
+    }
+
+    /// Says what the settings of a topic ask for: at the start for each topic, and whenever they change.
+    ///
+    /// # Errors
+    /// The files of a compaction topic do not fit the configuration, or the disk.
+    pub fn set_topic_policy(&self, topic: &str, policy: TopicPolicy) -> Result<(), StoreError> {
+        self.core.set_topic_policy(topic, policy)
     }
 
     /// Forgets a topic: its consume queues are removed from disk and memory.

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{Live, MessageStoreConfig};
 
 use crate::dispatch::Arrived;
 use crate::queue::Queue;
+use crate::record::RecordView;
 
 /// A record in a mapped commitlog file. Cheap to clone; keeps the file mapped.
 pub use crate::segment::SegmentSlice as RecordSlice;
@@ -21,6 +23,21 @@ pub struct StoreOptions {
     /// Called on the dispatching thread after a message of that queue became readable, once a batch and queue:
     /// wakes parked pulls. Must not block.
     pub arrived: Option<Arrived>,
+    /// Which bits go with a message into the consume queue extension; see [`FilterBits`].
+    pub filter_bits: Option<FilterBits>,
+}
+
+/// Computes the filter bits of a message, at most 32,747 bytes, when `enableConsumeQueueExt` is on; `None` for a message
+/// without. Called on the dispatching thread, in the order of the log, once a message (again in recovery). Must not block.
+pub type FilterBits = Arc<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
+
+/// What the settings of a topic ask of the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicPolicy {
+    /// Of each key the last message is kept (`cleanup.policy=COMPACTION`). Once set it stays until the topic is deleted.
+    pub compaction: bool,
+    /// How long messages can be read; `None` as long as the log has them. Not for a compaction topic.
+    pub keep: Option<Duration>,
 }
 
 /// A queue has new readable messages.
@@ -85,7 +102,16 @@ pub enum ReadStatus {
 pub trait ReadFilter {
     /// By the tags code of the queue entry; `false` skips the message without reading it.
     fn by_tags_code(&self, tags_code: i64) -> bool;
-    /// By the whole record (SQL92). Called only for entries that passed `by_tags_code`.
+    /// By the entry's part in the consume queue extension, for an entry that has one; `by_tags_code` is not called then.
+    /// `bits` are what [`StoreOptions::filter_bits`] gave, empty for none; `store_timestamp` is the record's (ms).
+    fn by_ext(&self, tags_code: i64, _bits: &[u8], _store_timestamp: i64) -> bool {
+        self.by_tags_code(tags_code)
+    }
+    /// By the record, for an entry whose part in the extension is lost: what the queue entry should have said.
+    fn without_ext(&self, record: &RecordView<'_>) -> bool {
+        self.by_tags_code(record.tags_code())
+    }
+    /// By the whole record (SQL92). Called only for entries that passed `by_tags_code` or `by_ext`.
     fn by_record(&self, _record: &[u8]) -> bool {
         true
     }

@@ -38,7 +38,7 @@ fn config(dir: &Path) -> MessageStoreConfig {
 
 fn options(config: MessageStoreConfig) -> StoreOptions {
     let store_host = SocketAddr::from(([127, 0, 0, 1], 10911));
-    StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived: None }
+    StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived: None, filter_bits: None }
 }
 
 /// A disk that is as full as the test says.

@@ -32,7 +32,7 @@ type OnArrival = Arc<dyn Fn(&Arrival<'_>) + Send + Sync>;
 
 fn open_with(config: MessageStoreConfig, arrived: Option<OnArrival>) -> Arc<Store> {
     let store_host = SocketAddr::from(([127, 0, 0, 1], 10911));
-    Store::open(StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived }).unwrap()
+    Store::open(StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived, filter_bits: None }).unwrap()
 }
 
 fn message(body: &[u8]) -> NewMessage<'_> {

@@ -50,6 +50,7 @@ impl Dir {
             config: Arc::new(Live::new(config)),
             store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
             arrived: None,
+            filter_bits: None,
         })
     }
 

@@ -10,10 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::MutexGuard;
 
-use super::{CommitLog, Tail, end_of};
+use super::{CommitLog, Tail};
 use crate::error::AppendError;
+use crate::failpoint::{self, Point};
 use crate::record::{BLANK_MIN, NewRecord, Version, crc32, sys_flag, write_blank};
-use crate::segment::{Segment, SegmentWriter};
+use crate::segment::{Segment, SegmentWriter, Stage};
 use crate::store::{Appended, Inner, NewMessage};
 
 /// The longest property string that its 2-byte length field allows (signed, in Java).
@@ -77,11 +78,12 @@ impl CommitLog {
         );
         let queue_offset = if in_queue { queue.next.load(Ordering::Relaxed) } else { 0 };
         let writer = self.writer_with_room(&mut tail, len)?;
-        let phys_offset = end_of(writer.segment());
+        let phys_offset = writer.end();
         record.queue_offset = queue_offset;
         record.phys_offset = phys_offset as i64;
         record.store_timestamp = self.stamp();
         let written = writer.append(len, |out| record.encode(out));
+        failpoint::pass(Point::AppendPublished);
         if in_queue && written.is_ok() {
             queue.next.store(queue_offset + 1, Ordering::Relaxed);
         }
@@ -127,7 +129,7 @@ impl CommitLog {
         let mut tail = self.lock_tail()?;
         let first = queue.next.load(Ordering::Relaxed);
         let writer = self.writer_with_room(&mut tail, total)?;
-        let phys_offset = end_of(writer.segment());
+        let phys_offset = writer.end();
         let store_timestamp = self.stamp();
         // One append for all: a reader sees the whole batch or nothing of it.
         let fill = |mut out: &mut [u8]| {
@@ -143,6 +145,7 @@ impl CommitLog {
             }
         };
         let written = writer.append(total, fill);
+        failpoint::pass(Point::AppendPublished);
         if written.is_ok() {
             queue.next.store(first + batch.inner.len() as i64, Ordering::Relaxed);
         }
@@ -192,7 +195,7 @@ impl CommitLog {
         }
     }
 
-    fn lock_tail(&self) -> Result<MutexGuard<'_, Tail>, AppendError> {
+    pub(super) fn lock_tail(&self) -> Result<MutexGuard<'_, Tail>, AppendError> {
         let tail = self.tail.lock();
         if self.closed.load(Ordering::Relaxed) {
             drop(tail);
@@ -206,19 +209,22 @@ impl CommitLog {
 
     /// The clock, once an append, in the lock: store timestamps are in the order of the log.
     #[inline]
-    fn stamp(&self) -> i64 {
+    pub(super) fn stamp(&self) -> i64 {
         let now = now_millis();
         self.locked_at.store(now, Ordering::Relaxed);
         now
     }
 
-    fn unlock(&self, tail: MutexGuard<'_, Tail>) {
+    pub(super) fn unlock(&self, tail: MutexGuard<'_, Tail>) {
         self.locked_at.store(0, Ordering::Relaxed);
         drop(tail);
     }
 
     #[inline]
-    fn published(&self, appended: &Appended) {
+    pub(super) fn published(&self, appended: &Appended) {
+        if let Some(pool) = &self.pool {
+            return self.pooled(pool, appended);
+        }
         self.wrote.advance(appended.end);
         // Behind the watermark: whoever reads this first and the watermark then has that record below the watermark.
         self.last_timestamp.store(appended.store_timestamp, Ordering::Release);
@@ -229,7 +235,11 @@ impl CommitLog {
     /// The writer of a file that takes `len` bytes: the current one, or a new one after the current was closed with a
     /// blank record.
     #[inline]
-    fn writer_with_room<'t>(&self, tail: &'t mut Tail, len: usize) -> Result<&'t mut SegmentWriter, AppendError> {
+    pub(super) fn writer_with_room<'t>(
+        &self,
+        tail: &'t mut Tail,
+        len: usize,
+    ) -> Result<&'t mut SegmentWriter, AppendError> {
         let has_room = |writer: &SegmentWriter| len + BLANK_MIN <= writer.room();
         if !tail.writer.as_ref().is_some_and(has_room) {
             self.roll(tail, len)?;
@@ -249,7 +259,7 @@ impl CommitLog {
         if tail.writer.is_none()
             && let Some(last) = self.segments.last()
         {
-            tail.writer = last.writer();
+            tail.writer = last.writer().map(|writer| writer.staged(self.stage()));
             if tail.writer.is_none() {
                 return Err(AppendError::NotWritable("the last file has another writer"));
             }
@@ -267,10 +277,17 @@ impl CommitLog {
         if let Some(old) = &mut tail.writer {
             close_file(old)?;
         }
+        failpoint::pass(Point::RollBlank);
         self.segments.push(segment);
-        tail.writer = Some(next);
-        self.wrote.advance(base);
+        tail.writer = Some(next.staged(self.stage()));
+        if self.pool.is_none() {
+            self.wrote.advance(base);
+        }
         Ok(())
+    }
+
+    fn stage(&self) -> Option<&Arc<Stage>> {
+        self.pool.as_ref().map(|pool| &pool.stage)
     }
 
     fn next_segment(&self, base: u64) -> Result<Arc<Segment>, AppendError> {
@@ -294,7 +311,7 @@ fn close_file(writer: &mut SegmentWriter) -> Result<(), AppendError> {
     Ok(())
 }
 
-fn new_record<'a>(
+pub(super) fn new_record<'a>(
     queue: NextOffset<'a>,
     message: &NewMessage<'a>,
     limits: &AppendLimits,
@@ -327,7 +344,7 @@ fn new_record<'a>(
     })
 }
 
-fn checked_len(record: &NewRecord<'_>, limits: &AppendLimits) -> Result<usize, AppendError> {
+pub(super) fn checked_len(record: &NewRecord<'_>, limits: &AppendLimits) -> Result<usize, AppendError> {
     if record.properties_len() > MAX_PROPERTIES {
         return Err(AppendError::PropertiesTooLong(record.properties_len()));
     }

@@ -7,6 +7,8 @@
 //! Crash: see [`recover`].
 
 mod append;
+mod numbered;
+mod pool;
 mod prepare;
 mod read;
 pub mod recover;
@@ -17,7 +19,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+pub(crate) use append::now_millis;
 pub use append::{AppendLimits, Batch, NextOffset};
+pub use numbered::Numbers;
+pub use pool::CommitTimes;
 pub use read::Walk;
 
 use crate::bell::Bell;
@@ -36,6 +41,8 @@ pub struct CommitLog {
     /// The end before the first append.
     opened_at: AtomicU64,
     next: prepare::Prepared,
+    /// Appends go through it when it is there.
+    pool: Option<pool::Pool>,
     /// Store timestamp (ms) of some record below `wrote`, the last one when nobody appends.
     last_timestamp: AtomicI64,
     /// Wakes the flush thread.
@@ -68,6 +75,7 @@ impl CommitLog {
             locked_at: AtomicI64::new(0),
             opened_at: AtomicU64::new(end),
             next: prepare::Prepared::default(),
+            pool: None,
             last_timestamp: AtomicI64::new(0),
             flush_bell: Bell::default(),
             closed: AtomicBool::new(false),
@@ -121,6 +129,9 @@ impl CommitLog {
         let end = self.segments.last().map_or(end, |last| end_of(&last));
         self.wrote.reset(end);
         self.opened_at.store(end, Ordering::Relaxed);
+        if let Some(pool) = &self.pool {
+            pool.reset(end);
+        }
         Ok(())
     }
 }

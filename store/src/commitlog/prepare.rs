@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::CommitLog;
 use crate::bell::Bell;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::segment::Segment;
 
 /// So much is made present in front of the write position at a time.
@@ -102,6 +103,7 @@ impl CommitLog {
         let path = self.segments.path_of(base);
         match Segment::create(&path, self.segments.segment_len()) {
             Ok(segment) => {
+                failpoint::pass(Point::LogPrepared);
                 segment.prefault(0..AHEAD as usize);
                 Some(segment)
             }

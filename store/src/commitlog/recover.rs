@@ -5,7 +5,13 @@
 //! that whatever lies before it is known to be on disk and dispatched.
 
 use super::CommitLog;
+use crate::progress::Progress;
 use crate::record::{Entry, RecordError, RecordView};
+
+/// What the kernel writes at a time.
+const PAGE: u64 = 4096;
+/// So many zeros in a row are in nobody's properties.
+const UNLIKELY_ZEROS: usize = 16;
 
 /// What is checked beyond the parts adding up.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +54,7 @@ impl CommitLog {
     }
 
     /// Reads from the start of a file to the end of the log.
-    pub fn find_end(&self, from: u64, checks: Checks) -> End {
+    pub fn find_end(&self, from: u64, checks: Checks, mut progress: Progress) -> End {
         let list = self.segments.snapshot();
         let mut end = End { offset: from, last_record: None, last_timestamp: 0, reason: None };
         let mut before = end;
@@ -61,8 +67,13 @@ impl CommitLog {
             let mut at = 0;
             loop {
                 end.offset = base + at as u64;
+                progress.at(end.offset);
                 match read_checked(&bytes[at..], end.offset, checks) {
                     Ok(Entry::Record(view)) => {
+                        if checks.torn && has_lost_page(&view, end.offset) {
+                            end.reason = Some(RecordError::Magic(0));
+                            return end;
+                        }
                         before = end;
                         end.last_record = Some(end.offset);
                         end.last_timestamp = view.store_timestamp();
@@ -82,6 +93,25 @@ impl CommitLog {
         }
         end
     }
+}
+
+/// Whether a page that was never written lies in the middle of a record's properties, which no crc covers, although what
+/// follows was written: zeros up to the end of a page, all of what the page has of them or more than chance explains.
+fn has_lost_page(record: &RecordView<'_>, start: u64) -> bool {
+    let properties = record.property_bytes();
+    let end = start + record.size() as u64;
+    let from = end - properties.len() as u64;
+    let mut page_end = (from / PAGE + 1) * PAGE;
+    while page_end <= end {
+        let until = (page_end - from) as usize;
+        let overlap = &properties[until.saturating_sub(PAGE as usize)..until];
+        let zeros = overlap.iter().rev().take_while(|byte| **byte == 0).count();
+        if zeros > 0 && (zeros == overlap.len() || zeros >= UNLIKELY_ZEROS) {
+            return true;
+        }
+        page_end += PAGE;
+    }
+    false
 }
 
 /// Whether the last record's properties end in a zero, as zeros follow it. A producer's properties end in a separator or

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::recover::Checks;
 use super::*;
 use crate::error::AppendError;
+use crate::progress::Progress;
 use crate::record::{BLANK_MAGIC, MIN_RECORD, RecordError, RecordView, sys_flag};
 use crate::store::{Appended, Inner, NewMessage};
 
@@ -52,7 +53,7 @@ fn batch(log: &CommitLog, next: &AtomicI64, bodies: &[&[u8]]) -> (Result<Appende
 /// Opens and recovers.
 fn open(dir: &Path) -> CommitLog {
     let log = CommitLog::load(dir.join("commitlog"), FILE).unwrap();
-    let end = log.find_end(log.file_to_recover_from(|_, _| false, CHECKS), CHECKS);
+    let end = log.find_end(log.file_to_recover_from(|_, _| false, CHECKS), CHECKS, Progress::new("", 0, 0));
     log.truncate(end.offset).unwrap();
     log
 }
@@ -252,7 +253,7 @@ fn recovery_starts_where_told_and_stops_at_the_first_damage() {
     assert_eq!(log.file_to_recover_from(|phys, _| phys <= 2 * file, CHECKS), 2 * file);
     assert_eq!(log.file_to_recover_from(|phys, _| phys < 2 * file, CHECKS), file);
     assert_eq!(log.file_to_recover_from(|_, _| false, CHECKS), 0);
-    let end = log.find_end(2 * file, CHECKS);
+    let end = log.find_end(2 * file, CHECKS, Progress::new("", 0, 0));
     assert_eq!(
         (end.offset, end.last_record, end.reason),
         (3 * file + 2 * record, Some(3 * file + record), Some(RecordError::Magic(0)))
@@ -260,9 +261,9 @@ fn recovery_starts_where_told_and_stops_at_the_first_damage() {
     // A damaged body in the second file.
     let path = log.segments().path_of(file);
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"!", record + 200).unwrap();
-    let end = log.find_end(0, CHECKS);
+    let end = log.find_end(0, CHECKS, Progress::new("", 0, 0));
     assert_eq!((end.offset, end.reason), (file + record, Some(RecordError::Crc)));
-    let end = log.find_end(0, Checks { crc: false, ..CHECKS });
+    let end = log.find_end(0, Checks { crc: false, ..CHECKS }, Progress::new("", 0, 0));
     assert_eq!(end.reason, Some(RecordError::Magic(0)));
     log.truncate(file + record).unwrap();
     assert_eq!((bodies(&log).len(), log.range()), (3, 0..file + record));

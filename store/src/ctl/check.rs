@@ -6,6 +6,8 @@ use std::io::Write;
 use super::{CtlError, StoreDir, log};
 use crate::index::{Index, KeyKind};
 use crate::json_file::{JsonFile, Loaded};
+use crate::lmq;
+use crate::record::properties::name;
 use crate::record::{RecordError, RecordView, sys_flag};
 
 /// How a check ended.
@@ -94,6 +96,15 @@ pub fn check(store: &StoreDir, out: &mut dyn Write) -> Result<Findings, CtlError
                 },
             }
         }
+        for (name, place) in light_queues(record) {
+            let here = (offset as i64, record.size() as i32);
+            if let Some(queue) = units.get_mut(&(name.to_owned(), lmq::QUEUE_ID))
+                && queue.by_offset.get(&place) == Some(&here)
+            {
+                queue.by_offset.remove(&place);
+                found.units += 1;
+            }
+        }
         for key in keys(record) {
             indexed.insert((key, offset as i64));
             if with_index && !reachable.contains(&(key, offset as i64)) {
@@ -143,12 +154,20 @@ fn in_queue(record: &RecordView<'_>) -> bool {
     matches!(record.sys_flag() & sys_flag::TRANSACTION, 0 | sys_flag::TRANSACTION_COMMIT)
 }
 
+/// The light queues that a record names, with its offsets there. Whether it has entries depends on the configuration of
+/// that time.
+fn light_queues<'r>(record: &RecordView<'r>) -> impl Iterator<Item = (&'r str, i64)> {
+    let list = |name| lmq::pieces(record.properties().get_bytes(name).unwrap_or_default());
+    let pairs = list(name::INNER_MULTI_DISPATCH).zip(list(name::INNER_MULTI_QUEUE_OFFSET));
+    pairs.filter_map(|(name, place)| Some((lmq::queue_of(name)?, std::str::from_utf8(place).ok()?.parse().ok()?)))
+}
+
 /// Hashes of the keys that the index must have.
 fn keys(record: &RecordView<'_>) -> Vec<i32> {
     if record.sys_flag() & sys_flag::TRANSACTION == sys_flag::TRANSACTION_ROLLBACK {
         return Vec::new();
     }
-    let tag = record.properties().get(crate::record::properties::name::TAGS);
+    let tag = record.properties().get(name::TAGS);
     let keys = record.uniq_key().into_iter().chain(record.keys().unwrap_or_default().split(' '));
     keys.filter(|key| !key.is_empty())
         .map(|key| Index::hash(record.topic(), key, KeyKind::Key))

@@ -8,6 +8,8 @@
 //! Crash: nothing here is on disk; recovery feeds the sinks again from where they may have ended.
 
 mod delay;
+mod index_feed;
+mod light;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
@@ -16,13 +18,15 @@ use parking_lot::Mutex;
 
 pub use delay::DelayLevels;
 
+use self::index_feed::IndexFeed;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::index::{Index, IndexWriter, KeyHash, Keys, tags_code};
 use crate::queue::unit::{Entry as QueueEntry, Unit};
-use crate::queue::{Put, Queue, QueueTable};
+use crate::queue::{ExtUnit, Put, Queue, QueueTable};
 use crate::record::{Entry, MIN_RECORD, RecordError, RecordView, sys_flag};
-use crate::store::Arrival;
+use crate::store::{Arrival, FilterBits};
 
 /// Topic of delayed messages; its tags codes are delivery times.
 const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
@@ -38,6 +42,8 @@ pub struct Dispatcher {
     /// Somebody appended since the worker last looked.
     asked: AtomicBool,
     position: AtomicU64,
+    /// The index lacks records that are dispatched.
+    index_behind: AtomicBool,
     last_timestamp: AtomicI64,
     last_phys: AtomicI64,
 }
@@ -56,14 +62,15 @@ pub enum Drained {
 /// What the worker has.
 struct State {
     queues: Arc<QueueTable>,
-    index: Option<IndexWriter>,
+    index: IndexFeed,
     arrived: Option<Arrived>,
     levels: DelayLevels,
+    filter_bits: Option<FilterBits>,
+    /// Records have entries in the light queues that they name.
+    light: bool,
     cache: QueueCache,
     /// Queues that got something, each once.
     touched: Vec<Arc<Queue>>,
-    /// The index could not be written; said once.
-    index_failed: bool,
 }
 
 impl Dispatcher {
@@ -77,23 +84,42 @@ impl Dispatcher {
         Dispatcher {
             state: Mutex::new(State {
                 queues,
-                index: index.map(IndexWriter::new),
+                index: IndexFeed::new(index.map(IndexWriter::new)),
                 arrived,
                 levels,
+                filter_bits: None,
+                light: false,
                 cache: QueueCache(vec![None; CACHED_QUEUES]),
                 touched: Vec::new(),
-                index_failed: false,
             }),
             asked: AtomicBool::new(false),
+            index_behind: AtomicBool::new(false),
             position: AtomicU64::new(0),
             last_timestamp: AtomicI64::new(0),
             last_phys: AtomicI64::new(0),
         }
     }
 
+    /// With filter bits for the consume queue extension, see [`crate::StoreOptions::filter_bits`].
+    pub fn with_filter_bits(mut self, filter_bits: Option<FilterBits>) -> Dispatcher {
+        self.state.get_mut().filter_bits = filter_bits;
+        self
+    }
+
+    /// With entries in light queues, see [`crate::lmq`].
+    pub fn with_light_queues(mut self, light: bool) -> Dispatcher {
+        self.state.get_mut().light = light;
+        self
+    }
+
     /// Everything in the log before this offset is readable.
     pub fn position(&self) -> u64 {
         self.position.load(Ordering::Acquire)
+    }
+
+    /// Whether the index lacks records that are dispatched, because it could not be written.
+    pub fn index_behind(&self) -> bool {
+        self.index_behind.load(Ordering::Relaxed)
     }
 
     /// Sets the position: recovery has fed everything before it.
@@ -120,7 +146,14 @@ impl Dispatcher {
     /// Feeds one record to the index alone, in recovery: the queues have it, or have forgotten it with its topic.
     pub fn index_record(&self, phys: u64, record: &RecordView<'_>) {
         let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
-        self.state.lock().put_keys(phys, record, prefix, &Keys::of(record));
+        self.state.lock().index.put(phys, record, prefix, &Keys::of(record));
+    }
+
+    /// Does something while nothing is fed. The caller must [`drain`](Dispatcher::drain) afterwards: whoever wanted to
+    /// meanwhile has left.
+    pub(crate) fn paused<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _state = self.state.lock();
+        work()
     }
 
     /// Feeds what lies between the position and `end()`, the offset up to which records may be read now, at most
@@ -134,12 +167,13 @@ impl Dispatcher {
         loop {
             let Some(mut state) = self.state.try_lock() else { return Ok(Drained::Elsewhere) };
             let mut result = Ok(());
-            let mut used_up = false;
+            let mut used_up = state.index.is_behind() && state.index.catch_up(log, self.position());
             while result.is_ok() && !used_up && self.asked.swap(false, Ordering::SeqCst) {
                 let end = end();
                 result = self.feed(&mut state, log, end.min(stop), end);
                 used_up = self.position() >= stop && self.position() < end;
             }
+            self.index_behind.store(state.index.is_behind(), Ordering::Relaxed);
             let arrived = state.arrived.clone();
             let mut touched = std::mem::take(&mut state.touched);
             drop(state);
@@ -221,39 +255,41 @@ impl Dispatcher {
 impl State {
     /// Feeds a record to the sinks. True when it is (now or already) in a consume queue.
     fn record(&mut self, phys: u64, record: &RecordView<'_>) -> Result<bool, StoreError> {
+        failpoint::hit(Point::DispatchRecord).map_err(|source| StoreError::Io { path: Default::default(), source })?;
         let keys = Keys::of(record);
         let transaction = record.sys_flag() & sys_flag::TRANSACTION;
         // Half messages and rollbacks are in the log only. (What waits for a commit is stored as an ordinary message of
         // a system topic.)
         let in_queue = transaction == 0 || transaction == sys_flag::TRANSACTION_COMMIT;
         let tags_code = self.tags_code(record, &keys);
+        let ext = (in_queue && self.queues.is_extended()).then(|| self.ext_unit(record, tags_code));
         let queue = self.cache.queue(&self.queues, record);
+        // First: what the queue shows can be read.
+        if in_queue && let Some(compacted) = queue.compaction() {
+            compacted.put(record, tags_code)?;
+        }
         if in_queue
             && let Some((entry, batch)) = queue_entry(queue, phys, record, &keys, tags_code)
-            && queue.append(&entry, batch)? == Put::Written
+            && queue.append(&entry, batch, ext.as_ref())? == Put::Written
         {
             self.queues.note_dirty(queue);
             if self.arrived.is_some() && queue.list() {
                 self.touched.push(Arc::clone(queue));
             }
         }
+        failpoint::pass(Point::DispatchQueue);
         let prefix = queue.key_prefix();
-        self.put_keys(phys, record, prefix, &keys);
+        if self.light && in_queue {
+            self.put_light(phys, record, tags_code)?;
+        }
+        self.index.put(phys, record, prefix, &keys);
         Ok(in_queue)
     }
 
-    /// Feeds the index. Queues go on without it: a message that cannot be found by key is better than one that nobody can
-    /// read.
-    fn put_keys(&mut self, phys: u64, record: &RecordView<'_>, prefix: KeyHash, keys: &Keys<'_>) {
-        let Some(index) = &mut self.index else { return };
-        match index.put(record, phys as i64, prefix, keys) {
-            Ok(()) => self.index_failed = false,
-            Err(error) if !self.index_failed => {
-                tracing::error!(phys, %error, "the index cannot be written");
-                self.index_failed = true;
-            }
-            Err(_) => {}
-        }
+    #[cold]
+    fn ext_unit(&self, record: &RecordView<'_>, tags_code: i64) -> ExtUnit {
+        let bits = self.filter_bits.as_ref().and_then(|bits| bits(record)).unwrap_or_default();
+        ExtUnit { tags_code, store_timestamp: record.store_timestamp(), bits }
     }
 
     /// The hash of the tag; for a delayed message when it is due.

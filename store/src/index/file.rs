@@ -15,7 +15,7 @@
 //! in a damaged file as well.
 //! Threads: one writer ([`super::IndexWriter`]), any number of readers. The slot is written after its entry, with a
 //! fence between.
-//! Crash: the slots may be ahead of the header or behind it; numbers above the header's count are taken as empty.
+//! Crash: the slots may be ahead of the header or behind it: [`IndexFile::verify`] sets them right.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering, fence};
 
-use crate::segment::Cells;
+use crate::failpoint::{self, Event, Point};
+use crate::segment::{Cells, remove};
 
 const HEADER_LEN: usize = 40;
 const SLOT_LEN: usize = 4;
@@ -83,6 +84,7 @@ pub struct IndexFile {
 impl IndexFile {
     /// Makes an empty file that follows another: its header begins with what the other ended with.
     pub(super) fn create(path: &Path, geometry: Geometry, before: Option<&IndexFile>) -> io::Result<IndexFile> {
+        failpoint::hit(Point::IndexCreate)?;
         let mut file = IndexFile::make(path, geometry)?;
         file.place(path, before)?;
         Ok(file)
@@ -105,7 +107,9 @@ impl IndexFile {
     /// Gives the file its name and its place behind another.
     pub(super) fn place(&mut self, path: &Path, before: Option<&IndexFile>) -> io::Result<()> {
         if self.path != path {
+            failpoint::hit(Point::IndexPlace)?;
             fs::rename(&self.path, path)?;
+            failpoint::tell(Event::Renamed(&self.path, path));
             path.clone_into(&mut self.path);
         }
         let Some(before) = before else { return Ok(()) };
@@ -154,6 +158,37 @@ impl IndexFile {
             return bad("the header is not that of the entries");
         }
         Ok(())
+    }
+
+    /// Goes through the chains: every entry must follow the newest one before it that has its slot, and the records must be
+    /// in order. Slots that do not lead to the newest entry are set right, since that follows from the entries: a
+    /// process that was killed leaves one, a machine many. Returns how many were.
+    ///
+    /// # Errors
+    /// The entries themselves are not to be believed.
+    pub(super) fn verify(&self) -> io::Result<usize> {
+        let mut newest = vec![0; self.geometry.slots as usize];
+        let (mut phys, end) = (self.begin_phys(), self.end_phys());
+        for number in 1..self.count() {
+            let at = self.entry_at(number);
+            let (hash, record) = (self.cells.load_u32(at), self.cells.load_u64(at + 4) as i64);
+            let slot = &mut newest[(hash % self.geometry.slots) as usize];
+            let older = std::mem::replace(slot, number);
+            let good = i32::try_from(hash).is_ok() && phys <= record && record <= end;
+            if !good || self.cells.load_u32(at + 16) != older {
+                let what = format!("entry {number} does not follow from those before it");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+            phys = record;
+        }
+        let mut wrong = 0;
+        for (at, number) in (HEADER_LEN..).step_by(SLOT_LEN).zip(newest) {
+            if self.cells.load_u32(at) != number {
+                self.cells.store_u32(at, number);
+                wrong += 1;
+            }
+        }
+        Ok(wrong)
     }
 
     fn over(path: &Path, cells: Cells, geometry: Geometry) -> IndexFile {
@@ -259,9 +294,11 @@ impl IndexFile {
         self.cells.store_u64(entry_at + 4, phys as u64);
         self.cells.store_u32(entry_at + 12, seconds);
         self.cells.store_u32(entry_at + 16, older);
+        failpoint::pass(Point::IndexEntry);
         // A reader that finds the number in the slot finds the entry.
         fence(Ordering::Release);
         self.cells.store_u32(slot_at, count);
+        failpoint::pass(Point::IndexSlot);
         if count <= 1 {
             self.set(&self.begin_phys, BEGIN_PHYS, phys);
             self.set(&self.begin_timestamp, BEGIN_TIMESTAMP, store_timestamp);
@@ -273,6 +310,7 @@ impl IndexFile {
         }
         self.cells.store_u32(ENTRY_COUNT, count + 1);
         self.count.store(count + 1, Ordering::Release);
+        failpoint::pass(Point::IndexHeader);
         self.set(&self.end_phys, END_PHYS, phys);
         self.set(&self.end_timestamp, END_TIMESTAMP, store_timestamp);
         Ok(true)
@@ -280,6 +318,7 @@ impl IndexFile {
 
     #[cold]
     fn reserve(&self, entry_at: usize) -> io::Result<()> {
+        failpoint::hit(Point::IndexReserve)?;
         let from = match self.reserved.load(Ordering::Relaxed) {
             // Not made by this process: the slots may be holes.
             0 => 0,
@@ -359,9 +398,6 @@ impl IndexFile {
 
     /// Removes the file's name; readers that hold it go on.
     pub(super) fn delete(&self) -> io::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove(&self.path)
     }
 }

@@ -7,7 +7,7 @@
 pub mod file;
 mod hash;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,12 @@ use parking_lot::Mutex;
 pub use file::{Geometry, IndexFile};
 pub use hash::{KeyHash, tags_code};
 
+use crate::abort::sync_dir;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::record::properties::name;
 use crate::record::{RecordView, sys_flag};
+use crate::segment::remove;
 
 /// Between topic and key in what is hashed.
 const SEPARATOR: &[u8] = b"#";
@@ -31,6 +34,9 @@ const SEPARATOR: &[u8] = b"#";
 const TAG_INFIX: &[u8] = b"T#";
 /// Form of a file's name, to the second; three digits of milliseconds follow.
 const NAME_FORM: &str = "%Y%m%d%H%M%S%3f";
+
+/// So much of the index is gone through at a start, the newest files first, but always the last one.
+const VERIFIED_BYTES: usize = 512 << 20;
 
 /// The files of the index. Readers take a snapshot and never wait.
 #[derive(Debug)]
@@ -63,16 +69,17 @@ pub enum KeyKind {
 impl Index {
     /// Opens the files of the directory.
     ///
-    /// After an unclean stop `trusted` is the index timestamp (ms) of the checkpoint: files that go on behind it were
-    /// not known to be on the device, and are removed.
+    /// After an unclean stop `trusted` is the index timestamp (ms) of the checkpoint: files that go on behind it are not
+    /// known to be on the device, and are gone through entry by entry, as the last ones are at every start.
     ///
     /// # Errors
-    /// The directory cannot be read. A file with a foreign name is passed over. One with a wrong length, or a header that
-    /// is not true of it, is removed with all behind it: they are made again from the log.
+    /// The directory cannot be read. A file with a foreign name is passed over. One with a wrong length, a header that
+    /// is not true of it, or entries that do not fit together is removed with all behind it: they are made again from the
+    /// log.
     pub fn load(dir: PathBuf, geometry: Geometry, trusted: Option<i64>) -> Result<Index, StoreError> {
         let io_error = |path: &Path, source| StoreError::Io { path: path.to_owned(), source };
         // A crash can leave it.
-        let _ = fs::remove_file(next_path(&dir));
+        let _ = remove(&next_path(&dir));
         let mut paths = Vec::new();
         match fs::read_dir(&dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -86,35 +93,48 @@ impl Index {
         paths.retain(|path| is_name(path) && path.is_file());
         paths.sort();
         let present = AtomicU64::new(fingerprint(paths.iter().map(PathBuf::as_path)));
-        let mut files = Vec::with_capacity(paths.len());
+        let mut files: Vec<Arc<IndexFile>> = Vec::with_capacity(paths.len());
+        let mut full = Vec::new();
         let mut damaged = false;
-        for path in paths {
+        // All of a large index would take too long.
+        let unverified = paths.len().saturating_sub((VERIFIED_BYTES / geometry.file_len()).max(1));
+        for (number, path) in paths.into_iter().enumerate() {
             if damaged {
-                fs::remove_file(&path).map_err(|error| io_error(&path, error))?;
+                remove(&path).map_err(|error| io_error(&path, error))?;
                 continue;
             }
-            match IndexFile::open(&path, geometry)
-                .and_then(|file| file.check(files.last().map(Arc::as_ref)).map(|()| file))
-            {
-                Ok(file) if trusted.is_some_and(|trusted| file.end_timestamp() > trusted) => {
-                    tracing::info!(file = %path.display(), "the index file is newer than the checkpoint: removed");
-                    file.delete().map_err(|error| io_error(&path, error))?;
+            let before = files.last().map(Arc::as_ref);
+            let checked = IndexFile::open(&path, geometry).and_then(|file| {
+                file.check(before)?;
+                let new = trusted.is_some_and(|trusted| file.end_timestamp() > trusted);
+                let wrong = if new || number >= unverified { file.verify()? } else { 0 };
+                Ok((file, new || wrong > 0))
+            });
+            match checked {
+                Ok((file, flush)) => {
+                    let file = Arc::new(file);
+                    if flush && file.is_full() {
+                        full.push(Arc::clone(&file));
+                    }
+                    files.push(file);
                 }
-                Ok(file) => files.push(Arc::new(file)),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     tracing::error!(file = %path.display(), %error, "the index from here on is made again from the log");
-                    fs::remove_file(&path).map_err(|error| io_error(&path, error))?;
+                    remove(&path).map_err(|error| io_error(&path, error))?;
                     damaged = true;
                 }
                 Err(error) => return Err(io_error(&path, error)),
             }
+        }
+        if damaged {
+            sync_dir(&dir).map_err(|error| io_error(&dir, error))?;
         }
         Ok(Index {
             dir,
             geometry,
             files: ArcSwap::from_pointee(files),
             complete: trusted.is_none(),
-            full: Mutex::default(),
+            full: Mutex::new(full),
             full_timestamp: AtomicI64::new(0),
             damaged,
             present,
@@ -217,7 +237,11 @@ impl Index {
     }
 
     fn flush_file(&self, file: &IndexFile) -> Result<(), StoreError> {
-        let done = file.flush().and_then(|()| file.sync_all()).and_then(|()| File::open(&self.dir)?.sync_all());
+        let done = failpoint::hit(Point::IndexFlush)
+            .and_then(|()| file.flush())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| failpoint::hit(Point::IndexDir))
+            .and_then(|()| sync_dir(&self.dir));
         done.map_err(|source| StoreError::Io { path: file.path().to_owned(), source })
     }
 
@@ -254,7 +278,14 @@ impl Index {
             self.remove(file);
             gone += 1;
         }
+        self.sync_names(gone > 0)?;
         Ok(gone)
+    }
+
+    /// A file that is removed in recovery must not come back beside those that are made instead.
+    fn sync_names(&self, changed: bool) -> Result<(), StoreError> {
+        let sync = || sync_dir(&self.dir).map_err(|source| StoreError::Io { path: self.dir.clone(), source });
+        if changed { sync() } else { Ok(()) }
     }
 
     /// Deletes every file: the log is empty.
@@ -266,7 +297,7 @@ impl Index {
             file.delete().map_err(|source| StoreError::Io { path: file.path().to_owned(), source })?;
             self.remove(file);
         }
-        Ok(())
+        self.sync_names(true)
     }
 
     fn remove(&self, file: &Arc<IndexFile>) {

@@ -49,16 +49,62 @@ fn newest_first_over_several_files() {
     assert_eq!(found(&again, "dup", 0, i64::MAX).last(), Some(&900));
 }
 
-#[test]
-fn after_an_unclean_stop_only_what_the_checkpoint_covers_stays() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_, mut writer) = writer(dir.path(), Geometry { slots: 7, capacity: 10 });
+/// Three files with entries 1 to 9, 9 to 18 and 18 to 25 of one key.
+fn three_files(dir: &Path) -> Vec<PathBuf> {
+    let (index, mut writer) = writer(dir, Geometry { slots: 7, capacity: 10 });
     for i in 0..25 {
         writer.put_hash(prefix().push(b"dup"), i * 100, 1_000_000 + i * 1000).unwrap();
     }
-    drop(writer);
-    let again = Index::load(dir.path().join("index"), Geometry { slots: 7, capacity: 10 }, Some(1_008_000)).unwrap();
-    assert_eq!((again.files().len(), again.end_phys()), (1, 800));
+    index.files().iter().map(|file| file.path().to_owned()).collect()
+}
+
+/// Opens what a kill left; the checkpoint covers the first file.
+fn after_a_kill(dir: &Path) -> Index {
+    Index::load(dir.join("index"), Geometry { slots: 7, capacity: 10 }, Some(1_008_000)).unwrap()
+}
+
+fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at as u64).unwrap();
+}
+
+#[test]
+fn after_an_unclean_stop_whole_files_stay_and_become_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    three_files(dir.path());
+    let again = after_a_kill(dir.path());
+    assert_eq!((again.files().len(), again.end_phys(), again.is_damaged()), (3, 2400, false));
+    assert_eq!(found(&again, "dup", 0, i64::MAX).len(), 25);
+    // Nobody knew whether the second one was on the device.
+    assert_eq!(again.flush_full().unwrap(), 1_017_000);
+}
+
+#[test]
+fn entries_that_do_not_fit_together_are_found_at_the_start() {
+    // The fields of the fourth entry of the second file: hash, physical offset, next older one.
+    let other = Index::hash("T", "dup", KeyKind::Key) as u32 + 1;
+    for (field, value) in [(0, other), (8, 0), (8, 9999), (16, 2), (16, 4), (16, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let files = three_files(dir.path());
+        overwrite(&files[1], 40 + 7 * 4 + 4 * 20 + field, &u32::to_be_bytes(value));
+        let again = after_a_kill(dir.path());
+        assert_eq!((again.files().len(), again.end_phys(), again.is_damaged()), (1, 800, true), "{field} {value}");
+        assert!(!files[2].exists());
+    }
+}
+
+#[test]
+fn a_slot_that_leads_elsewhere_is_set_right() {
+    for value in [0, 1, 8, 9, u32::MAX] {
+        let dir = tempfile::tempdir().unwrap();
+        let files = three_files(dir.path());
+        for slot in 0..7 {
+            overwrite(&files[2], 40 + slot * 4, &u32::to_be_bytes(value));
+        }
+        let (index, mut writer) = writer(dir.path(), Geometry { slots: 7, capacity: 10 });
+        writer.put_hash(prefix().push(b"dup"), 2500, 1_025_000).unwrap();
+        assert_eq!(found(&index, "dup", 0, i64::MAX).len(), 26, "{value}");
+    }
 }
 
 #[test]

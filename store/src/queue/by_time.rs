@@ -19,7 +19,8 @@ impl Queue {
     /// record, or a negative number when the log has it no more.
     ///
     /// When every message is older, `Lower` is the maximum offset and `Upper` the last message; when every one is
-    /// younger, both are the minimum offset.
+    /// younger, both are the minimum offset. In a batch topic the offset is that of a batch, of the last one when all are
+    /// older: as in Java the maximum is never the answer.
     pub(crate) fn offset_by_time(&self, time: i64, bound: Bound, time_of: impl Fn(&Unit) -> i64) -> i64 {
         let (min, max) = (self.min_offset(), self.max_offset());
         let (first, end) = (self.first.load(Ordering::Acquire), self.end.load(Ordering::Acquire));
@@ -38,8 +39,7 @@ impl Queue {
         };
         let offset = match self.is_batch() {
             false => index,
-            true if index >= end => max,
-            true => self.at_index(index.max(first)).ok().flatten().map_or(min, |entry| entry.offset),
+            true => self.at_index(index.min(end - 1).max(first)).ok().flatten().map_or(min, |entry| entry.offset),
         };
         offset.min(max).max(min)
     }

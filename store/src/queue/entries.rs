@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Queue;
+use super::ext::{ExtUnit, QueueExt, is_address};
 use super::files::{UnitFile, UnitFiles};
 use super::unit::{BATCH_UNIT_LEN, Entry, UNIT_LEN};
 use crate::error::StoreError;
@@ -13,7 +14,8 @@ const CHUNK: usize = 32 * UNIT_LEN;
 
 /// The entries from some offset to the end of its file, or to what was readable when it was made.
 ///
-/// Holds the file, not its mapping; the units are copied out in small groups.
+/// Holds the file, not its mapping; the units are copied out in small groups. The tags code of an entry with a unit in the
+/// extension is the one from there; where that unit is missing it is the address of it.
 #[derive(Debug)]
 pub struct Entries {
     file: Arc<UnitFile>,
@@ -26,6 +28,26 @@ pub struct Entries {
     chunk_base: i64,
     chunk_units: usize,
     chunk_next: usize,
+    ext: Option<Arc<QueueExt>>,
+    /// What the extension has of the last entry.
+    ext_unit: ExtUnit,
+    extended: bool,
+}
+
+impl Entries {
+    /// What the extension has of the entry that was returned last.
+    #[inline]
+    pub(crate) fn ext(&self) -> Option<&ExtUnit> {
+        self.extended.then_some(&self.ext_unit)
+    }
+
+    #[cold]
+    fn look_up(&mut self, entry: &mut Entry) {
+        self.extended = self.ext.as_ref().is_some_and(|ext| ext.read(entry.unit.tags_code, &mut self.ext_unit));
+        if self.extended {
+            entry.unit.tags_code = self.ext_unit.tags_code;
+        }
+    }
 }
 
 impl Iterator for Entries {
@@ -44,7 +66,12 @@ impl Iterator for Entries {
         let at = self.chunk_next * self.unit_len;
         let index = self.chunk_base + self.chunk_next as i64;
         self.chunk_next += 1;
-        Entry::decode(index, self.chunk.get(at..at + self.unit_len)?)
+        let mut entry = Entry::decode(index, self.chunk.get(at..at + self.unit_len)?)?;
+        self.extended = false;
+        if is_address(entry.unit.tags_code) {
+            self.look_up(&mut entry);
+        }
+        Some(entry)
     }
 }
 
@@ -68,6 +95,9 @@ impl Queue {
             chunk_base: index,
             chunk_units: 0,
             chunk_next: 0,
+            ext: self.ext.get().cloned(),
+            ext_unit: ExtUnit::default(),
+            extended: false,
         })
     }
 

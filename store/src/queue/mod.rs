@@ -1,14 +1,17 @@
 //! Consume queues: for each topic and queue id the list of its records, in files of fixed-length units.
 //!
 //! Derived from the log by [`crate::dispatch`], live and in recovery; what a queue holds can be made again from the log.
-//! Layout of a unit: `unit.rs`. Files: `files.rs`. Recovery and truncation: `recover.rs`.
+//! Layout of a unit: `unit.rs`. Files: `files.rs`. Recovery and truncation: `recover.rs`. The extension: `ext.rs`.
 
 mod by_time;
 mod entries;
+mod ext;
 pub mod files;
 mod recover;
+mod sync;
 mod table;
 pub mod unit;
+mod unit_file;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +21,16 @@ use parking_lot::Mutex;
 
 pub use by_time::Bound;
 pub use entries::Entries;
+pub use ext::ExtUnit;
+pub(crate) use ext::is_address;
 pub use table::{QueueTable, TableOptions};
+#[cfg(feature = "failpoints")]
+pub use unit_file::limit_mapped_files;
 
+use self::ext::QueueExt;
 use self::files::{LastFile, Shape, UnitFiles};
 use self::unit::{BATCH_UNIT_LEN, Entry, UNIT_LEN, Unit};
+use crate::compaction::CompactionLog;
 use crate::error::StoreError;
 use crate::index::KeyHash;
 
@@ -35,6 +44,10 @@ pub(crate) struct Places {
     pub(crate) simple: Shape,
     pub(crate) batch_dir: PathBuf,
     pub(crate) batch: Shape,
+    pub(crate) ext_dir: PathBuf,
+    pub(crate) ext: Shape,
+    /// Entries get units in the extension.
+    pub(crate) ext_enabled: bool,
     /// Stands for the set of files: the sum of their [`fingerprint`]s.
     pub(crate) present: AtomicU64,
     /// Files were found to be missing; the whole log is being dispatched again.
@@ -67,6 +80,8 @@ pub struct Queue {
     batch: bool,
     /// Set when the first entry shows whether this is the queue of a batch topic, or by what was found on disk.
     files: OnceLock<UnitFiles>,
+    /// The extension, when there is one.
+    ext: OnceLock<Arc<QueueExt>>,
     /// Unit indexes: the first that is readable, and the one behind the last.
     first: AtomicI64,
     end: AtomicI64,
@@ -79,6 +94,10 @@ pub struct Queue {
     dirty: AtomicBool,
     /// Among the dispatcher's queues to report.
     listed: AtomicBool,
+    /// Of a compaction topic: what is read instead of this queue.
+    compacted: OnceLock<Arc<CompactionLog>>,
+    /// Offsets below are not readable, because the topic keeps its messages for a shorter time than the log.
+    hidden: AtomicI64,
     /// Hash of `topic#`, with which the index keys of this topic begin.
     key_prefix: KeyHash,
     /// What this queue has added to [`Places::present`].
@@ -117,6 +136,7 @@ impl Queue {
             places,
             batch,
             files: OnceLock::new(),
+            ext: OnceLock::new(),
             first: AtomicI64::new(0),
             end: AtomicI64::new(0),
             min: AtomicI64::new(0),
@@ -126,6 +146,8 @@ impl Queue {
             deleted: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
             listed: AtomicBool::new(false),
+            compacted: OnceLock::new(),
+            hidden: AtomicI64::new(0),
             key_prefix,
             counted: AtomicU64::new(0),
             writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None, floor: 0 }),
@@ -144,7 +166,7 @@ impl Queue {
 
     /// Lowest readable queue offset.
     pub fn min_offset(&self) -> i64 {
-        self.min.load(Ordering::Acquire)
+        self.min.load(Ordering::Acquire).max(self.hidden.load(Ordering::Relaxed))
     }
 
     /// Highest readable queue offset + 1: what the dispatch has made readable.
@@ -162,9 +184,30 @@ impl Queue {
         &self.waiters
     }
 
+    /// Makes the messages below an offset unreadable, whatever the log still has.
+    pub(crate) fn hide_before(&self, offset: i64) {
+        self.hidden.store(offset.min(self.max_offset()), Ordering::Relaxed);
+    }
+
+    /// The compacted log, when this is a compaction topic's queue.
+    #[inline]
+    pub(crate) fn compaction(&self) -> Option<&Arc<CompactionLog>> {
+        self.compacted.get()
+    }
+
+    /// Makes this a compaction topic's queue; false when it is one.
+    pub(crate) fn compacted_by(&self, log: Arc<CompactionLog>) -> bool {
+        self.compacted.set(log).is_ok()
+    }
+
     /// Whether the topic was deleted after this handle was looked up.
     pub fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether there was never an entry, nor an append.
+    pub(super) fn is_unused(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == 0 && self.files.get().is_none() && self.waiters.load(Ordering::SeqCst) == 0
     }
 
     /// Whether this is the queue of a batch topic: each unit may stand for a record with several messages.
@@ -200,7 +243,11 @@ impl Queue {
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.files.get().map_or(0, UnitFiles::bytes)
+        self.files.get().map_or(0, UnitFiles::bytes) + self.ext.get().map_or(0, |ext| ext.bytes())
+    }
+
+    fn ext_dir(&self) -> PathBuf {
+        self.places.ext_dir.join(&*self.topic).join(self.id.to_string())
     }
 
     fn files(&self, batch: bool) -> &UnitFiles {
@@ -229,9 +276,11 @@ impl Queue {
     /// that nobody has written (the log lost them, or begins behind them) are filled, so that a unit always stands at
     /// the queue offset that its record says.
     ///
+    /// With `ext` the unit points to the extension, which holds the tags code then. (Not in a batch topic.)
+    ///
     /// # Errors
     /// The disk; the unit is not there, and the same record may be put again.
-    pub(crate) fn append(&self, entry: &Entry, batch: bool) -> Result<Put, StoreError> {
+    pub(crate) fn append(&self, entry: &Entry, batch: bool, ext: Option<&ExtUnit>) -> Result<Put, StoreError> {
         let mut writer = self.writer.lock();
         if self.places.lost.load(Ordering::Relaxed) {
             self.begin_anew_before(entry, &mut writer)?;
@@ -249,10 +298,20 @@ impl Queue {
             );
             return Ok(Put::Known);
         }
-        if batch { self.append_batch(&mut writer, files, entry) } else { self.append_simple(&mut writer, files, entry) }
+        if batch {
+            self.append_batch(&mut writer, files, entry)
+        } else {
+            self.append_simple(&mut writer, files, entry, ext)
+        }
     }
 
-    fn append_simple(&self, writer: &mut Writer, files: &UnitFiles, entry: &Entry) -> Result<Put, StoreError> {
+    fn append_simple(
+        &self,
+        writer: &mut Writer,
+        files: &UnitFiles,
+        entry: &Entry,
+        ext: Option<&ExtUnit>,
+    ) -> Result<Put, StoreError> {
         let max = self.max.load(Ordering::Relaxed);
         let mut at = entry.offset;
         if at == max && at > 0 {
@@ -276,18 +335,36 @@ impl Queue {
                 at = max;
             }
         }
-        let unit = entry.unit.encode();
+        let tags_code = ext.and_then(|ext| self.extend(ext)).unwrap_or(entry.unit.tags_code);
+        let unit = Unit { tags_code, ..entry.unit }.encode();
         match writer.last.as_ref().and_then(|last| last.write(at, &unit)) {
             Some(done) => done?,
             None => {
+                let count = files.count();
                 files.write(at, &unit)?;
                 writer.last = files.last_for(at);
-                self.recount();
+                if files.count() != count {
+                    self.recount();
+                }
             }
         }
         writer.max_phys = entry.unit.end();
         self.publish(at + 1, at + 1);
         Ok(Put::Written)
+    }
+
+    /// Adds a unit to the extension and returns its address. Without one the entry keeps its own tags code, as in Java: a
+    /// message without filter bits is better than one that nobody can read.
+    #[cold]
+    fn extend(&self, unit: &ExtUnit) -> Option<i64> {
+        let ext = self.ext.get_or_init(|| Arc::new(QueueExt::empty(self.ext_dir(), self.places.ext)));
+        match ext.put(unit) {
+            Ok(address) => address,
+            Err(error) => {
+                tracing::warn!(topic = &*self.topic, queue = self.id, %error, "the queue's extension cannot be written");
+                None
+            }
+        }
     }
 
     /// The first entry of a queue that does not start at 0: the file is filled up to it.
@@ -356,10 +433,36 @@ impl Queue {
         if waiting < least {
             return Ok(waiting > 0 && self.mark_dirty());
         }
+        // First what the units point to.
+        self.ext.get().map_or(Ok(()), |ext| ext.flush())?;
         files.flush(from.min(end), end)?;
         let mut writer = self.writer.lock();
         writer.flushed = writer.flushed.max(end);
         Ok(false)
+    }
+
+    /// Writes what is gathered in memory into the files, for a sync of the whole file system. Returns up to where that puts
+    /// units on the device, and whether names of files are new.
+    ///
+    /// # Errors
+    /// The disk.
+    pub(crate) fn begin_sync(&self) -> Result<(i64, bool), StoreError> {
+        self.dirty.store(false, Ordering::Release);
+        let end = self.end.load(Ordering::Acquire);
+        self.ext.get().map_or(Ok(()), |ext| ext.flush())?;
+        Ok((end, self.files.get().map_or(Ok(false), UnitFiles::spill)?))
+    }
+
+    /// The sync has succeeded, or not.
+    pub(crate) fn end_sync(&self, (end, fresh): (i64, bool), done: bool) {
+        match (done, self.files.get()) {
+            (true, _) => {
+                let mut writer = self.writer.lock();
+                writer.flushed = writer.flushed.max(end);
+            }
+            (false, Some(files)) if fresh => files.distrust(),
+            _ => {}
+        }
     }
 
     /// Removes the files; entries that come later are passed over.
@@ -369,13 +472,14 @@ impl Queue {
         self.recount();
         writer.max_phys = -1;
         writer.last = None;
-        self.files.get().map_or(Ok(()), UnitFiles::delete_all)
+        let ext = self.ext.get().map_or(Ok(()), |ext| ext.delete_all());
+        self.files.get().map_or(Ok(()), UnitFiles::delete_all).and(ext)
     }
 
     /// Unmaps files that were not used since the last call; returns how many stay mapped.
     pub(crate) fn unmap_idle(&self) -> usize {
         self.writer.lock().last = None;
-        self.files.get().map_or(0, UnitFiles::unmap_idle)
+        self.files.get().map_or(0, UnitFiles::unmap_idle) + self.ext.get().map_or(0, |ext| ext.unmap_idle())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::ext::{QueueExt, is_address};
 use super::files::UnitFiles;
 use super::unit::Entry;
 use super::{Places, Queue, Writer, fill};
@@ -38,11 +39,12 @@ impl Queue {
         let list = files.snapshot();
         let from = list.len().saturating_sub(FILES_CHECKED);
         let mut end = list.get(from).map_or(0, |file| file.base());
-        let mut last = None;
+        let (mut last, mut address) = (None, None);
         for file in &list[from..] {
             end = file.walk(file.base(), |index, bytes| {
                 let entry = Entry::decode(index, bytes).filter(Entry::is_written);
                 last = entry.filter(|entry| !entry.unit.is_filler()).or(last);
+                address = entry.map(|entry| entry.unit.tags_code).filter(|code| is_address(*code)).or(address);
                 entry.is_some()
             })?;
             if end < file.end() {
@@ -64,8 +66,22 @@ impl Queue {
             let _ = queue.files.set(files);
             queue.recount();
         }
+        queue.load_ext(address)?;
         queue.set_end(end)?;
         Ok(queue)
+    }
+
+    /// Loads the extension when there is one, also when entries get no units any more. `last` is the last address.
+    fn load_ext(&self, last: Option<i64>) -> Result<(), StoreError> {
+        let dir = self.ext_dir();
+        if last.is_some() || dir.is_dir() {
+            let ext = match dir.is_dir() {
+                true => QueueExt::load(dir, self.places.ext, last)?,
+                false => QueueExt::behind(dir, self.places.ext, last),
+            };
+            let _ = self.ext.set(Arc::new(ext));
+        }
+        Ok(())
     }
 
     /// Sets the end and what follows from it: the highest offset, the lowest, the next.
@@ -97,14 +113,15 @@ impl Queue {
         }
         let old_end = self.end.load(Ordering::Relaxed);
         let mut end = old_end;
-        let mut last = None;
+        let (mut last, mut address) = (None, None);
         for file in files.snapshot().iter().rev().filter(|file| file.base() < old_end) {
-            last = None;
+            (last, address) = (None, None);
             end = file.walk(file.base(), |index, bytes| {
                 let entry = Entry::decode(index, bytes).filter(|_| index < end);
                 let keep =
                     entry.filter(|entry| entry.is_written() && (entry.unit.phys < phys || entry.unit.is_filler()));
                 last = keep.filter(|entry| !entry.unit.is_filler()).or(last);
+                address = keep.map(|entry| entry.unit.tags_code).filter(|code| is_address(*code)).or(address);
                 keep.is_some()
             })?;
             if end > file.base() {
@@ -116,6 +133,9 @@ impl Queue {
         self.recount();
         writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
         writer.flushed = writer.flushed.min(end);
+        if let (Some(ext), Some(address)) = (self.ext.get(), address) {
+            ext.truncate_behind(address)?;
+        }
         let first = self.first.load(Ordering::Relaxed).min(end);
         self.first.store(first, Ordering::Relaxed);
         self.set_end(end)
@@ -140,6 +160,7 @@ impl Queue {
         writer.floor = writer.floor.max(self.max_offset());
         (writer.max_phys, writer.flushed, writer.last) = (-1, 0, None);
         files.delete_all()?;
+        self.ext.get().map_or(Ok(()), |ext| ext.delete_all())?;
         self.recount();
         for value in [&self.first, &self.end, &self.min, &self.max, &self.next] {
             value.store(0, Ordering::Relaxed);
@@ -210,6 +231,23 @@ impl Queue {
         Ok(from)
     }
 
+    /// After an unclean stop: removes what stands behind a unit that never reached the device. A unit left there could pass
+    /// for a new one after the next crash.
+    pub(crate) fn clear_behind(&self) -> Result<(), StoreError> {
+        self.files.get().map_or(Ok(()), |files| files.clear_behind(self.end.load(Ordering::Acquire)))
+    }
+
+    /// Takes units of records at or behind `phys` for not being on the device yet. True when there are any.
+    pub(crate) fn distrust(&self, phys: i64) -> Result<bool, StoreError> {
+        let (first, end) = (self.first.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
+        let Some(files) = self.files.get().filter(|_| first < end && self.max_phys() > phys) else { return Ok(false) };
+        let from = self.first_kept(first, end, phys)?;
+        let mut writer = self.writer.lock();
+        writer.flushed = writer.flushed.min(from);
+        files.distrust();
+        Ok(from < end)
+    }
+
     /// Deletes files whose records the log, which starts at `min_phys`, has no more, except the last file. Returns how
     /// many went.
     pub(crate) fn delete_expired(&self, min_phys: i64) -> Result<usize, StoreError> {
@@ -229,6 +267,11 @@ impl Queue {
             self.first.fetch_max(base, Ordering::AcqRel);
         }
         self.correct_min(min_phys)?;
+        if let Some(ext) = self.ext.get()
+            && let Some(first) = self.at_index(self.first.load(Ordering::Acquire))?
+        {
+            ext.delete_before(first.unit.tags_code)?;
+        }
         Ok(gone)
     }
 }

@@ -4,16 +4,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::ext::QueueExt;
 use super::files::Shape;
+use super::sync;
 use super::unit::{BATCH_UNIT_LEN, UNIT_LEN};
 use super::{Places, Queue};
+use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::json_file::{JsonFile, Loaded};
+use crate::lmq::is_lmq;
 
 /// Where the queues are and how long their files are.
 #[derive(Clone, Debug)]
@@ -24,19 +28,31 @@ pub struct TableOptions {
     pub file_size: i32,
     /// `mapperFileSizeBatchConsumeQueue`, in bytes.
     pub batch_file_size: i32,
+    /// `mappedFileSizeConsumeQueueExt`, in bytes.
+    pub ext_file_size: i32,
+    /// `enableConsumeQueueExt`: entries get units in the extension. One that is there is read in any case.
+    pub ext: bool,
 }
 
 /// The queues of the store. Look-ups take a shared lock for the length of two map look-ups; whoever needs a queue often
 /// keeps its handle.
-#[derive(Debug)]
 pub struct QueueTable {
     places: Arc<Places>,
     topics: RwLock<HashMap<Arc<str>, ById>>,
     /// Topics whose queues have batch units (`queue.type=BatchCQ`).
     batch_topics: RwLock<HashSet<String>>,
+    /// Says the same of other topics.
+    is_batch: OnceLock<IsBatch>,
+    /// Compaction topics have their logs from here.
+    compaction: OnceLock<Arc<Compaction>>,
+    /// How many queues are light ones, see [`crate::lmq`].
+    light: AtomicUsize,
     /// Queues with unflushed units.
     pub(super) dirty: Mutex<Vec<Arc<Queue>>>,
 }
+
+/// Whether the queues of a topic have batch units.
+type IsBatch = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The queues of a topic.
 #[derive(Debug, Default)]
@@ -57,6 +73,9 @@ impl QueueTable {
             simple: Shape::new(UNIT_LEN, options.file_size),
             batch_dir: options.root.join("batchconsumequeue"),
             batch: Shape::new(BATCH_UNIT_LEN, options.batch_file_size),
+            ext_dir: options.root.join("consumequeue_ext"),
+            ext: QueueExt::shape(options.ext_file_size),
+            ext_enabled: options.ext,
             present: AtomicU64::new(0),
             lost: AtomicBool::new(false),
         };
@@ -64,6 +83,9 @@ impl QueueTable {
             places: Arc::new(places),
             topics: RwLock::default(),
             batch_topics: RwLock::default(),
+            is_batch: OnceLock::new(),
+            compaction: OnceLock::new(),
+            light: AtomicUsize::new(0),
             dirty: Mutex::default(),
         }
     }
@@ -87,7 +109,9 @@ impl QueueTable {
                 let queue = Queue::load(Arc::clone(topic), *id, Arc::clone(&table.places), *batch)?;
                 let mut topics = table.topics.write();
                 let known = topics.entry(Arc::clone(topic)).or_default().0.insert(*id, Arc::new(queue));
-                if known.is_some() {
+                if known.is_none() {
+                    table.light.fetch_add(usize::from(is_lmq(topic)), Ordering::Relaxed);
+                } else {
                     tracing::error!(topic = &**topic, id, "the queue has files of both kinds: one kind is left alone");
                 }
             }
@@ -114,19 +138,54 @@ impl QueueTable {
         if let Some(queue) = self.get(topic, id) {
             return queue;
         }
+        let batch = self.batch_topics.read().contains(topic) || self.is_batch.get().is_some_and(|is| is(topic));
         let mut topics = self.topics.write();
         let topic = topics.get_key_value(topic).map_or_else(|| Arc::from(topic), |(topic, _)| Arc::clone(topic));
         let queues = topics.entry(Arc::clone(&topic)).or_default();
         Arc::clone(queues.0.entry(id).or_insert_with(|| {
-            let batch = self.batch_topics.read().contains(&*topic);
-            Arc::new(Queue::new(topic, id, Arc::clone(&self.places), batch))
+            self.light.fetch_add(usize::from(is_lmq(&topic)), Ordering::Relaxed);
+            let queue = Arc::new(Queue::new(topic, id, Arc::clone(&self.places), batch));
+            if let Some(compaction) = self.compaction.get() {
+                compaction.made(&queue);
+            }
+            queue
         }))
     }
 
-    /// Says that the queues of a topic are to have batch units. Acts on queues that are made later: it must come before
-    /// the topic's first message.
-    pub fn declare_batch(&self, topic: &str) {
-        self.batch_topics.write().insert(topic.to_owned());
+    /// Sets where queues that are made from now on get their compacted logs from.
+    pub(crate) fn set_compaction(&self, compaction: Arc<Compaction>) {
+        let _ = self.compaction.set(compaction);
+    }
+
+    /// Says how to tell that the queues of a topic are to have batch units; asked when a queue is made. The first call
+    /// counts.
+    pub fn tell_batch_topics(&self, is_batch: IsBatch) {
+        let _ = self.is_batch.set(is_batch);
+    }
+
+    /// How many light queues there are.
+    pub fn light(&self) -> usize {
+        self.light.load(Ordering::Relaxed)
+    }
+
+    /// Forgets light queues that nobody holds and that never got an entry: whoever looks at one that does not exist makes
+    /// it. Returns how many went.
+    pub fn forget_unused(&self) -> usize {
+        if self.light() == 0 {
+            return 0;
+        }
+        let mut gone = 0;
+        self.topics.write().retain(|topic, queues| {
+            if is_lmq(topic) {
+                let before = queues.0.len();
+                // With the table's lock nobody gets another handle.
+                queues.0.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.is_unused());
+                gone += before - queues.0.len();
+            }
+            !queues.0.is_empty()
+        });
+        self.light.fetch_sub(gone, Ordering::Relaxed);
+        gone
     }
 
     /// The queues of a topic, by id.
@@ -151,12 +210,18 @@ impl QueueTable {
     pub fn delete_topic(&self, topic: &str) -> Result<(), StoreError> {
         self.batch_topics.write().remove(topic);
         let Some(queues) = self.topics.write().remove(topic) else { return Ok(()) };
+        self.light.fetch_sub(if is_lmq(topic) { queues.0.len() } else { 0 }, Ordering::Relaxed);
         let mut result = Ok(());
         for queue in queues.0.values() {
             result = result.and(queue.delete());
         }
         self.remove_dirs(topic);
         result
+    }
+
+    /// Whether entries get units in the extension.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.places.ext_enabled
     }
 
     /// Whether a queue was found to miss files.
@@ -226,6 +291,7 @@ impl QueueTable {
                 continue;
             }
             queues.0.remove(&queue.id());
+            self.light.fetch_sub(usize::from(is_lmq(queue.topic())), Ordering::Relaxed);
             let last = queues.0.is_empty();
             if last {
                 topics.remove(queue.topic());
@@ -242,7 +308,7 @@ impl QueueTable {
 
     /// Removes the directories of a topic when nothing is left in them.
     fn remove_dirs(&self, topic: &str) {
-        for dir in [&self.places.simple_dir, &self.places.batch_dir] {
+        for dir in [&self.places.simple_dir, &self.places.batch_dir, &self.places.ext_dir] {
             let _ = fs::remove_dir(dir.join(topic));
         }
     }
@@ -253,6 +319,27 @@ impl QueueTable {
     /// A file could not be removed.
     pub fn delete_all(&self) -> Result<(), StoreError> {
         self.topics().iter().try_for_each(|topic| self.delete_topic(topic))
+    }
+
+    /// After an unclean stop, before anything is added: removes what stands behind the ends of the queues.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn clear_behind(&self) -> Result<(), StoreError> {
+        self.all().iter().try_for_each(|queue| queue.clear_behind())
+    }
+
+    /// After a kill: units of records at or behind `phys` may be in memory only, and the next flush takes them as well.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn distrust(&self, phys: u64) -> Result<(), StoreError> {
+        for queue in self.all() {
+            if queue.distrust(clamp(phys))? {
+                self.note_dirty(&queue);
+            }
+        }
+        Ok(())
     }
 
     /// Notes that a queue has units to flush.
@@ -268,6 +355,9 @@ impl QueueTable {
     /// The device failed: its queue is tried again next time.
     pub fn flush(&self, least: usize) -> Result<(), StoreError> {
         let dirty = std::mem::take(&mut *self.dirty.lock());
+        if least == 0 && dirty.len() >= MANY && sync::works() {
+            return self.flush_together(dirty);
+        }
         let mut result = Ok(());
         for queue in dirty.into_iter().filter(|queue| !queue.is_deleted()) {
             match queue.flush(least) {
@@ -284,11 +374,44 @@ impl QueueTable {
         result
     }
 
+    /// One sync of the file system instead of several for each queue.
+    fn flush_together(&self, dirty: Vec<Arc<Queue>>) -> Result<(), StoreError> {
+        let mut begun = Vec::with_capacity(dirty.len());
+        let mut result = Ok(());
+        for queue in dirty.into_iter().filter(|queue| !queue.is_deleted()) {
+            match queue.begin_sync() {
+                Ok(what) => begun.push((queue, what)),
+                Err(_) if queue.is_deleted() => {}
+                Err(error) => {
+                    self.note_dirty(&queue);
+                    result = Err(error);
+                }
+            }
+        }
+        let synced = sync::all(&[&self.places.simple_dir, &self.places.batch_dir]);
+        for (queue, what) in begun {
+            queue.end_sync(what, synced.is_ok());
+            if synced.is_err() {
+                self.note_dirty(&queue);
+            }
+        }
+        result.and(synced)
+    }
+
     /// Unmaps queue files that were not used since the last call; returns how many stay mapped.
     pub fn unmap_idle(&self) -> usize {
         self.all().iter().map(|queue| queue.unmap_idle()).sum()
     }
 }
+
+impl std::fmt::Debug for QueueTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueueTable").field("topics", &self.topics.read().len()).finish_non_exhaustive()
+    }
+}
+
+/// A flush of more queues than this is one sync of the file system.
+const MANY: usize = 256;
 
 /// Batch topics by the broker's own list, `config/topics.json`. When queue files are lost nothing else tells that an
 /// ordinary message belongs to one.

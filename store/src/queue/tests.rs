@@ -7,7 +7,7 @@ use super::*;
 
 /// Five units a file.
 fn options(root: &Path) -> TableOptions {
-    TableOptions { root: root.to_owned(), file_size: 100, batch_file_size: 46 * 4 }
+    TableOptions { root: root.to_owned(), file_size: 100, batch_file_size: 46 * 4, ext_file_size: 256, ext: false }
 }
 
 fn entry(offset: i64, phys: i64) -> Entry {
@@ -15,7 +15,7 @@ fn entry(offset: i64, phys: i64) -> Entry {
 }
 
 fn put(queue: &Queue, offset: i64, phys: i64) -> Put {
-    queue.append(&entry(offset, phys), false).unwrap()
+    queue.append(&entry(offset, phys), false, None).unwrap()
 }
 
 fn phys_of(queue: &Queue) -> Vec<i64> {
@@ -214,11 +214,11 @@ fn batch_topics() {
     };
     let mut offset = 0;
     for (i, count) in [3, 4, 5, 6, 7, 8].into_iter().enumerate() {
-        assert_eq!(queue.append(&batch(offset, count, i as i64 * 10), true).unwrap(), Put::Written);
+        assert_eq!(queue.append(&batch(offset, count, i as i64 * 10), true, None).unwrap(), Put::Written);
         offset += i64::from(count);
     }
-    assert_eq!(queue.append(&batch(0, 3, 0), true).unwrap(), Put::Known);
-    assert_eq!(queue.append(&entry(40, 500), false).unwrap(), Put::Known, "the other kind");
+    assert_eq!(queue.append(&batch(0, 3, 0), true, None).unwrap(), Put::Known);
+    assert_eq!(queue.append(&entry(40, 500), false, None).unwrap(), Put::Known, "the other kind");
     let check = |queue: &Queue| {
         assert_eq!((queue.min_offset(), queue.max_offset()), (0, 33));
         assert_eq!(queue.next_offset().load(Ordering::Relaxed), 33);

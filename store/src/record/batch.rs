@@ -27,6 +27,24 @@ pub fn read<'a>(bytes: &'a [u8], out: &mut Vec<Inner<'a>>) -> Result<(), BatchEr
     Ok(())
 }
 
+/// How many messages a body holds that stays one record: consumers find them by their parts, brokers by their sizes.
+///
+/// # Errors
+/// A length reaches beyond the end, is negative, or differs from what the parts add up to.
+pub fn count(bytes: &[u8]) -> Result<usize, BatchError> {
+    let (mut rest, mut count) = (bytes, 0);
+    while !rest.is_empty() {
+        let at = BatchError(bytes.len() - rest.len());
+        let total = rest.first_chunk().map(|total| i32::from_be_bytes(*total)).ok_or(at)?;
+        let (_, after) = one(rest).ok_or(at)?;
+        if usize::try_from(total) != Ok(rest.len() - after.len()) {
+            return Err(at);
+        }
+        (rest, count) = (after, count + 1);
+    }
+    Ok(count)
+}
+
 fn one(bytes: &[u8]) -> Option<(Inner<'_>, &[u8])> {
     let bytes = bytes.get(12..)?;
     let (flag, bytes) = bytes.split_first_chunk::<4>()?;
@@ -66,6 +84,14 @@ mod tests {
                 assert!(read(&bytes[..cut], &mut found).is_err(), "{cut}");
             }
         }
+        assert_eq!(count(&bytes), Err(BatchError(0)), "sizes of 0");
+        let mut sized = bytes.clone();
+        sized[3] = first as u8;
+        sized[first + 3] = (bytes.len() - first) as u8;
+        assert_eq!((count(&sized), count(b"")), (Ok(2), Ok(0)));
+        assert!((1..bytes.len()).filter(|cut| *cut != first).all(|cut| count(&sized[..cut]).is_err()));
+        sized[first + 3] += 1;
+        assert_eq!(count(&sized), Err(BatchError(first)));
         let mut negative = bytes.clone();
         negative[16] = 0xff;
         assert_eq!(read(&negative, &mut found), Err(BatchError(0)));

@@ -34,7 +34,7 @@ pub(super) const FLAG: usize = 16;
 /// Queue offset.
 pub(super) const QUEUE_OFFSET: usize = 20;
 /// Physical offset.
-pub(super) const PHYS_OFFSET: usize = 28;
+pub(crate) const PHYS_OFFSET: usize = 28;
 /// Sys flag.
 pub(super) const SYS_FLAG: usize = 36;
 /// Born timestamp.
@@ -71,6 +71,8 @@ pub mod sys_flag {
     pub const BORN_HOST_V6: i32 = 1 << 4;
     /// The store host has an IPv6 address.
     pub const STORE_HOST_V6: i32 = 1 << 5;
+    /// Consumers take the body apart.
+    pub const NEED_UNWRAP: i32 = 1 << 6;
     /// The body is itself a batch of messages (batch consume queues).
     pub const INNER_BATCH: i32 = 1 << 7;
 }

@@ -23,6 +23,12 @@ pub mod name {
     pub const INNER_NUM: &str = "INNER_NUM";
     /// First queue offset of a batch record.
     pub const INNER_BASE: &str = "INNER_BASE";
+    /// Queues besides its own that a message goes to, separated by commas.
+    pub const INNER_MULTI_DISPATCH: &str = "INNER_MULTI_DISPATCH";
+    /// Its offsets there, in the same order.
+    pub const INNER_MULTI_QUEUE_OFFSET: &str = "INNER_MULTI_QUEUE_OFFSET";
+    /// Whether the producer waits for the message to be on disk.
+    pub const WAIT: &str = "WAIT";
 }
 
 /// Iterates over the properties in the order of the bytes; what Java's reader skips (an empty name or value, a piece

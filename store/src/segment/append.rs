@@ -12,9 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::map::FileMap;
+use super::map::{self, FileMap};
 use super::seq::offset_of;
 use super::slice::SegmentSlice;
+use super::stage::{Buffer, Stage};
+use crate::failpoint::{self, Point};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -38,7 +40,26 @@ impl Segment {
     /// The file exists, has no offset for a name, or the disk is full.
     pub fn create(path: &Path, len: usize) -> io::Result<Arc<Segment>> {
         let base = offset_of(path)?;
+        failpoint::hit(Point::LogCreate)?;
         Ok(Segment::over(FileMap::create(path, len)?, base, 0))
+    }
+
+    /// As [`Segment::create`], but without blocks: [`Segment::reserve`] must come before each write. For rows of many files
+    /// that fill slowly.
+    ///
+    /// # Errors
+    /// As [`Segment::create`].
+    pub fn create_sparse(path: &Path, len: usize) -> io::Result<Arc<Segment>> {
+        let base = offset_of(path)?;
+        Ok(Segment::over(FileMap::create_reserved(path, len, 0)?, base, 0))
+    }
+
+    /// Reserves blocks for a range (cut to the file), so that writing there cannot meet a full disk.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn reserve(&self, range: Range<usize>) -> io::Result<()> {
+        self.map.reserve_to(range.start, range.end)
     }
 
     /// Opens a file of exactly `len` bytes, the first `published` of them final.
@@ -101,8 +122,28 @@ impl Segment {
 
     /// The one writer; `None` while there is another.
     pub fn writer(self: &Arc<Self>) -> Option<SegmentWriter> {
-        (!self.written.swap(true, Ordering::Acquire))
-            .then(|| SegmentWriter { at: self.published(), segment: Arc::clone(self) })
+        (!self.written.swap(true, Ordering::Acquire)).then(|| SegmentWriter {
+            at: self.published(),
+            segment: Arc::clone(self),
+            staging: None,
+        })
+    }
+
+    /// Copies bytes in behind the published ones and publishes them. By a [`Stage`] for the writer of this segment, which
+    /// does not write into the file itself meanwhile; one at a time.
+    pub(super) fn publish(&self, at: usize, bytes: &[u8]) {
+        assert!(at == self.published() && bytes.len() <= self.len() - at);
+        // SAFETY: the range lies inside the mapping and is not published (checked above), so no shared slice covers it.
+        // A staged writer fills buffers, never the mapping, until everything that it has handed over is published; and
+        // the stage lets one thread at a time come here.
+        let free = unsafe { std::slice::from_raw_parts_mut(self.map.pointer().add(at), bytes.len()) };
+        free.copy_from_slice(bytes);
+        self.published.store(at + bytes.len(), Ordering::Release);
+    }
+
+    /// Publishes all that is left, as it is. As [`Segment::publish`].
+    pub(super) fn publish_rest(&self) {
+        self.published.store(self.len(), Ordering::Release);
     }
 
     /// Puts the pages of a range on the device and waits for it.
@@ -126,15 +167,17 @@ impl Segment {
         self.map.prefault(range.start, range.end);
     }
 
+    /// Tells the system whether to read ahead where the file is read. A hint.
+    pub fn advise_read_ahead(&self, on: bool) {
+        self.map.advise_read_ahead(on);
+    }
+
     /// Removes the file's name at once; the mapping goes when the last holder drops it.
     ///
     /// # Errors
     /// The name could not be removed; a name that is gone already is none.
     pub fn delete(&self) -> io::Result<()> {
-        match std::fs::remove_file(self.path()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        map::remove(self.path())
     }
 
     /// Turns everything behind the published bytes into zeros with blocks reserved (a file that Java made is sparse). For recovery:
@@ -155,6 +198,15 @@ impl Segment {
 pub struct SegmentWriter {
     segment: Arc<Segment>,
     at: usize,
+    staging: Option<Staging>,
+}
+
+/// The buffer that is being filled; its first byte goes `len` bytes before the writer's position.
+#[derive(Debug)]
+struct Staging {
+    stage: Arc<Stage>,
+    buffer: Option<Buffer>,
+    len: usize,
 }
 
 impl SegmentWriter {
@@ -168,14 +220,56 @@ impl SegmentWriter {
         self.at
     }
 
+    /// The same, in the row of segments.
+    pub fn end(&self) -> u64 {
+        self.segment.base() + self.at as u64
+    }
+
+    /// From now on what is appended goes into buffers of that stage first.
+    pub fn staged(mut self, stage: Option<&Arc<Stage>>) -> SegmentWriter {
+        self.staging = stage.map(|stage| Staging { stage: Arc::clone(stage), buffer: None, len: 0 });
+        self
+    }
+
+    /// Hands over what is in the buffer: the next [`Stage::commit`] publishes it. Without a stage nothing waits.
+    pub fn hand_over(&mut self) {
+        if let Some(staging) = &mut self.staging
+            && let Some(buffer) = staging.buffer.take()
+        {
+            let len = std::mem::take(&mut staging.len);
+            staging.stage.hand_over(&self.segment, self.at - len, buffer, len);
+        }
+    }
+
+    #[cold]
+    fn append_staged<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        if self.staging.as_ref().is_some_and(|staging| staging.len + len > staging.stage.buffer_len()) {
+            self.hand_over();
+        }
+        let Some(staging) = &mut self.staging else { return fill(&mut []) };
+        if len > staging.stage.buffer_len() {
+            staging.stage.commit();
+            let mut bytes = vec![0; len];
+            let result = fill(&mut bytes);
+            self.segment.publish(self.at, &bytes);
+            self.at += len;
+            return result;
+        }
+        let buffer = staging.buffer.get_or_insert_with(|| staging.stage.take());
+        let result = fill(&mut buffer.bytes()[staging.len..staging.len + len]);
+        staging.len += len;
+        self.at += len;
+        result
+    }
+
     /// Bytes left.
     pub fn room(&self) -> usize {
         self.segment.len() - self.at
     }
 
-    /// Lets `fill` write `len` bytes behind the last and publishes them.
+    /// Lets `fill` write `len` bytes behind the last and publishes them; with a stage they are published later.
     ///
-    /// The slice holds zeros, or what an earlier `fill` that panicked left.
+    /// The slice holds anything: `fill` writes all of it.
     ///
     /// # Errors
     /// No room in the file; nothing is written then.
@@ -184,10 +278,16 @@ impl SegmentWriter {
         if len > self.room() {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "no room in the file"));
         }
+        if self.staging.is_some() {
+            return Ok(self.append_staged(len, fill));
+        }
         // SAFETY: `[at, at + len)` lies inside the mapping (checked above). It is not published, so no shared slice
         // covers it, and `self` is the only writer of the segment and is borrowed exclusively.
         let free = unsafe { std::slice::from_raw_parts_mut(self.segment.map.pointer().add(self.at), len) };
+        failpoint::hit(Point::AppendRecord)?;
         let result = fill(free);
+        failpoint::end_with(Point::AppendHalf, || free[len / 2..].fill(0));
+        failpoint::pass(Point::AppendBytes);
         self.at += len;
         self.segment.published.store(self.at, Ordering::Release);
         Ok(result)
@@ -195,13 +295,22 @@ impl SegmentWriter {
 
     /// Publishes all that is left, as it is (zeros): the file is full.
     pub fn seal(&mut self) {
+        self.hand_over();
         self.at = self.segment.len();
+        if let Some(staging) = &self.staging {
+            return staging.stage.seal(&self.segment);
+        }
         self.segment.published.store(self.at, Ordering::Release);
     }
 }
 
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
+        // Before another writer may come.
+        self.hand_over();
+        if let Some(staging) = &self.staging {
+            staging.stage.commit();
+        }
         self.segment.written.store(false, Ordering::Release);
     }
 }

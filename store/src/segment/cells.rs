@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::map::FileMap;
+use super::map::{self, FileMap};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -158,10 +158,7 @@ impl Cells {
     /// # Errors
     /// The name could not be removed; a name that is gone already is none.
     pub fn delete(&self) -> io::Result<()> {
-        match std::fs::remove_file(self.path()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        map::remove(self.path())
     }
 }
 

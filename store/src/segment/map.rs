@@ -11,6 +11,8 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use crate::failpoint::{self, Event, Point};
+
 /// The mapping of a whole file. Hands out its base pointer only inside this module's parent.
 #[derive(Debug)]
 pub(super) struct FileMap {
@@ -34,11 +36,16 @@ impl FileMap {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         // The size first, in one step: a crash before the reservation leaves a file of the right size, not an odd one.
         let reserved = reserved.min(len) as u64;
-        let made = file.set_len(len as u64).and_then(|()| reserve(&file, 0, reserved)).and_then(|()| map(&file, len));
+        failpoint::tell(Event::Created(path));
+        let made = failpoint::hit(Point::FileSize)
+            .and_then(|()| file.set_len(len as u64))
+            .and_then(|()| failpoint::hit(Point::FileReserve))
+            .and_then(|()| reserve(&file, 0, reserved))
+            .and_then(|()| map(&file, len));
         match made {
             Ok(map) => Ok(FileMap { path: path.to_owned(), file, map }),
             Err(error) => {
-                let _ = std::fs::remove_file(path);
+                let _ = remove(path);
                 Err(error)
             }
         }
@@ -77,7 +84,10 @@ impl FileMap {
         if from >= to {
             return Ok(());
         }
-        self.map.flush_range(from, to - from)
+        failpoint::tell(Event::Syncing(&self.file, from as u64, to as u64));
+        self.map.flush_range(from, to - from)?;
+        failpoint::tell(Event::Synced(&self.file));
+        Ok(())
     }
 
     /// Reserves blocks for the range, which then can be written without SIGBUS.
@@ -88,7 +98,10 @@ impl FileMap {
 
     /// Makes the file's own metadata (size, blocks) durable.
     pub(super) fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
+        failpoint::tell(Event::Syncing(&self.file, 0, self.len() as u64));
+        self.file.sync_all()?;
+        failpoint::tell(Event::Synced(&self.file));
+        Ok(())
     }
 
     /// Asks for the range's pages to be present and writable. Only a hint: errors (an old kernel) change nothing.
@@ -97,6 +110,11 @@ impl FileMap {
         if from < to {
             let _ = self.map.advise_range(Advice::PopulateWrite, from, to - from);
         }
+    }
+
+    /// Tells the system whether to read ahead where the map is read. A hint.
+    pub(super) fn advise_read_ahead(&self, on: bool) {
+        let _ = self.map.advise(if on { Advice::Normal } else { Advice::Random });
     }
 
     /// Turns everything from `from` on into zeros with blocks reserved.
@@ -130,6 +148,18 @@ impl FileMap {
             done += now;
         }
         Ok(())
+    }
+}
+
+/// Removes a file's name; one that is gone already is no error.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            failpoint::tell(Event::Removed(path));
+            Ok(())
+        }
     }
 }
 

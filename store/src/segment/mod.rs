@@ -7,6 +7,8 @@
 //! - [`Cells`]: mutates in place (consume queues, index, checkpoint). Every access is an atomic load or store of a 4-byte word; there
 //!   are no slices of it.
 //!
+//! A [`Stage`] gathers what a writer appends in memory first.
+//!
 //! [`SegmentSeq`] is an ordered row of segments of equal size, each named by its start offset.
 
 mod append;
@@ -14,8 +16,12 @@ mod cells;
 mod map;
 mod seq;
 mod slice;
+mod stage;
 
 pub use append::{Segment, SegmentWriter};
 pub use cells::Cells;
 pub use seq::{SegmentSeq, file_name};
 pub use slice::SegmentSlice;
+pub use stage::Stage;
+
+pub(crate) use map::remove;

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -20,12 +21,20 @@ pub struct SegmentSeq {
     segment_len: usize,
     list: ArcSwap<Vec<Arc<Segment>>>,
     change: Mutex<()>,
+    /// Whether files are read at random places, so that reading ahead is in vain.
+    random: AtomicBool,
 }
 
 impl SegmentSeq {
     /// An empty row. The directory need not exist.
     pub fn empty(dir: PathBuf, segment_len: usize) -> SegmentSeq {
-        SegmentSeq { dir, segment_len, list: ArcSwap::from_pointee(Vec::new()), change: Mutex::new(()) }
+        SegmentSeq {
+            dir,
+            segment_len,
+            list: ArcSwap::from_pointee(Vec::new()),
+            change: Mutex::new(()),
+            random: AtomicBool::new(false),
+        }
     }
 
     /// Opens every file of the directory, each taken as published in full; the owner truncates.
@@ -139,8 +148,18 @@ impl SegmentSeq {
         let _change = self.change.lock();
         let mut list = Vec::clone(&self.list.load());
         assert!(segment.len() == self.segment_len && list.last().is_none_or(|last| last.end() <= segment.base()));
+        if self.random.load(Ordering::Relaxed) {
+            segment.advise_read_ahead(false);
+        }
         list.push(segment);
         self.list.store(Arc::new(list));
+    }
+
+    /// Tells the system whether to read ahead in these files and in those to come.
+    pub fn set_read_ahead(&self, on: bool) {
+        self.random.store(!on, Ordering::Relaxed);
+        let _change = self.change.lock();
+        self.list.load().iter().for_each(|segment| segment.advise_read_ahead(on));
     }
 
     /// Cuts the row at an offset: later files are deleted, the one that holds it is opened anew with its published end

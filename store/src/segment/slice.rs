@@ -25,6 +25,13 @@ impl SegmentSlice {
         self.segment.base() + self.start as u64
     }
 
+    /// Other published bytes of the same segment, without keeping them; `None` when they do not lie there.
+    pub fn look(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.segment.base())?).ok()?;
+        let end = start.checked_add(len).filter(|end| *end <= self.segment.published())?;
+        self.segment.bytes().get(start..end)
+    }
+
     /// A part of this slice; `None` when the range does not lie inside.
     pub fn narrow(&self, range: Range<usize>) -> Option<SegmentSlice> {
         (range.start <= range.end && range.end <= self.len).then(|| SegmentSlice {

@@ -73,15 +73,32 @@ impl Dir {
     }
 
     pub fn try_open(&self) -> Result<Arc<Store>, StoreError> {
-        let mut config = MessageStoreConfig::default();
-        for (key, value) in self.conf.lines().filter_map(|line| line.split_once('=')) {
-            config.set(key, value).unwrap();
+        open_at(&self.root(), &self.conf)
+    }
+
+    /// Adds lines to the configuration.
+    pub fn with(mut self, lines: &str) -> Dir {
+        self.conf.push_str(lines);
+        self
+    }
+
+    /// Fills the empty directory with files by their names in the store.
+    pub fn holding(self, files: &BTreeMap<PathBuf, Image>) -> Dir {
+        for (name, image) in files {
+            let path = self.root().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = File::create(path).unwrap();
+            file.set_len(image.len).unwrap();
+            for (at, bytes) in &image.parts {
+                let end = (at + bytes.len() as u64).min(image.len);
+                file.write_all_at(&bytes[..end.saturating_sub(*at) as usize], *at).unwrap();
+            }
         }
-        config.store_path_root_dir = self.root().to_str().unwrap().to_owned();
-        // Recorded long ago: nothing may expire.
-        config.file_reserved_time = 1_000_000;
-        let store_host = SocketAddr::from(([127, 0, 0, 1], 10911));
-        Store::open(StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived: None })
+        self
+    }
+
+    pub fn conf(&self) -> &str {
+        &self.conf
     }
 
     pub fn open(&self) -> Arc<Store> {
@@ -110,6 +127,26 @@ impl Dir {
         }
         found
     }
+}
+
+/// What is in a file: parts by their place, zeros between.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    pub len: u64,
+    pub parts: BTreeMap<u64, Vec<u8>>,
+}
+
+/// Opens the store in a directory.
+pub fn open_at(root: &Path, conf: &str) -> Result<Arc<Store>, StoreError> {
+    let mut config = MessageStoreConfig::default();
+    for (key, value) in conf.lines().filter_map(|line| line.split_once('=')) {
+        config.set(key, value).unwrap();
+    }
+    config.store_path_root_dir = root.to_str().unwrap().to_owned();
+    // Recorded long ago: nothing may expire.
+    config.file_reserved_time = 1_000_000;
+    let store_host = SocketAddr::from(([127, 0, 0, 1], 10911));
+    Store::open(StoreOptions { config: Arc::new(Live::new(config)), store_host, arrived: None, filter_bits: None })
 }
 
 /// A message of the store.

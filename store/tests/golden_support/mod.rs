@@ -67,11 +67,19 @@ impl Golden {
         // The recorder's clock is ahead or behind by years: nothing may expire.
         config.file_reserved_time = 1_000_000;
         let host = "127.0.0.1:10711".parse().unwrap();
-        StoreOptions { config: Arc::new(Live::new(config)), store_host: host, arrived: None }
+        StoreOptions { config: Arc::new(Live::new(config)), store_host: host, arrived: None, filter_bits: None }
     }
 
     pub fn try_open(&self) -> Result<Arc<Store>, StoreError> {
         Store::open(self.options())
+    }
+
+    /// Opens it with another configuration or other hooks.
+    pub fn open_with(&self, change: impl FnOnce(&mut MessageStoreConfig, &mut StoreOptions)) -> Arc<Store> {
+        let mut options = self.options();
+        let mut config = MessageStoreConfig::clone(&options.config.load());
+        change(&mut config, &mut options);
+        Store::open(StoreOptions { config: Arc::new(Live::new(config)), ..options }).unwrap()
     }
 
     pub fn open(&self) -> Arc<Store> {

@@ -1,0 +1,514 @@
+//! One file of a queue: mapped when there is room for a mapping, else written in small groups.
+//!
+//! The system allows so many mappings and open files to a process, and a broker may have more queues than that. A file
+//! beyond the limit is opened for each access only; what is added to it is gathered in memory first, so that a message
+//! does not cost a system call.
+//!
+//! Invariant: the file ends where the gathered bytes begin; a reader that finds none in memory finds them in the file.
+//! Threads: one writer (the queue's lock), any number of readers.
+//! Crash: gathered bytes are gone and made again from the log, as the checkpoint is not moved before a flush.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
+
+use super::files::Shape;
+use crate::error::StoreError;
+use crate::failpoint::{self, Event, Point};
+use crate::segment::{Cells, remove};
+
+/// So many bytes are gathered at most: those of a few dozen units.
+const GATHER: usize = 1024;
+
+/// How many queue files this process has mapped, and may have.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+static LIMIT: LazyLock<AtomicUsize> = LazyLock::new(|| AtomicUsize::new(limit()));
+
+/// A quarter of the open files that the process may have, and an eighth of the mappings.
+fn limit() -> usize {
+    let maps = fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse().ok());
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    (maps.unwrap_or(65_530usize) / 8).min(files / 4)
+}
+
+/// Lets the process map so many queue files, whatever the system allows.
+#[cfg(feature = "failpoints")]
+pub fn limit_mapped_files(files: usize) {
+    LIMIT.store(files, Ordering::Relaxed);
+}
+
+/// Whether so many files are mapped that others have to do without.
+pub(super) fn is_short_of_mappings() -> bool {
+    MAPPED.load(Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed) / 8 * 7
+}
+
+/// A mapped file, as long as somebody holds it.
+#[derive(Debug)]
+pub(super) struct Mapped(Cells);
+
+impl Mapped {
+    /// Maps a file unless the limit is reached.
+    fn open(open: impl FnOnce() -> io::Result<Cells>) -> io::Result<Option<Mapped>> {
+        if MAPPED.fetch_add(1, Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed) {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        match open() {
+            Ok(cells) => Ok(Some(Mapped(cells))),
+            Err(error) => {
+                MAPPED.fetch_sub(1, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        MAPPED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct UnitFile {
+    /// Index of the first unit.
+    base: i64,
+    shape: Shape,
+    path: PathBuf,
+    mapped: ArcSwapOption<Mapped>,
+    /// Set by each use, cleared by [`UnitFile::unmap`].
+    used: AtomicBool,
+    /// Bytes with blocks behind them.
+    reserved: AtomicUsize,
+    gathered: Mutex<Gathered>,
+    /// Whether there are gathered bytes. Set before they are published, cleared when the file has them.
+    gathers: AtomicBool,
+}
+
+/// Bytes that are not in the file yet.
+#[derive(Debug, Default)]
+struct Gathered {
+    /// Where they go.
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl UnitFile {
+    /// A file that is there.
+    pub(super) fn new(path: PathBuf, base: i64, shape: Shape) -> UnitFile {
+        UnitFile {
+            base,
+            shape,
+            path,
+            mapped: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+            reserved: AtomicUsize::new(0),
+            gathered: Mutex::default(),
+            gathers: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn create(path: PathBuf, base: i64, shape: Shape) -> Result<UnitFile, StoreError> {
+        let file = UnitFile::new(path, base, shape);
+        let first = shape.file_len().min(4096);
+        let create = || {
+            failpoint::hit(Point::QueueCreate)?;
+            Cells::create_reserved(&file.path, shape.file_len(), first)
+        };
+        let cells = match create() {
+            // Not one of this queue's files: left by a topic that was deleted, when the system refused to remove it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                tracing::warn!(file = %file.path.display(), "a left-over queue file is replaced");
+                remove(&file.path).and_then(|()| create())
+            }
+            cells => cells,
+        };
+        let mapped = cells.and_then(|cells| Mapped::open(|| Ok(cells))).map_err(|source| file.io(source))?;
+        file.mapped.store(mapped.map(Arc::new));
+        file.reserved.store(first, Ordering::Relaxed);
+        Ok(file)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Index of the first unit.
+    pub fn base(&self) -> i64 {
+        self.base
+    }
+
+    /// Index behind the last unit that fits.
+    pub fn end(&self) -> i64 {
+        self.base + self.shape.per_file
+    }
+
+    pub(super) fn io(&self, source: io::Error) -> StoreError {
+        StoreError::Io { path: self.path.clone(), source }
+    }
+
+    /// The mapping; made when there is none and the limit allows it.
+    fn map(&self) -> Result<Guard<Option<Arc<Mapped>>>, StoreError> {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        let mapped = self.mapped.load();
+        if mapped.is_some() {
+            return Ok(mapped);
+        }
+        let open = || Cells::open(&self.path, self.shape.file_len());
+        match Mapped::open(open).map_err(|source| self.io(source))? {
+            Some(fresh) => {
+                self.mapped.store(Some(Arc::new(fresh)));
+                Ok(self.mapped.load())
+            }
+            None => Ok(mapped),
+        }
+    }
+
+    /// The file for one access by system calls.
+    fn open(&self) -> io::Result<File> {
+        File::options().read(true).write(true).open(&self.path)
+    }
+
+    fn at(&self, index: i64) -> usize {
+        (index - self.base) as usize * self.shape.unit_len
+    }
+
+    /// Copies units out, as many as fit `out` or the file holds behind `index` and before `end`; returns how many.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, index: i64, end: i64, out: &mut [u8]) -> Result<usize, StoreError> {
+        let units = (end.min(self.end()) - index).max(0) as usize;
+        let units = units.min(out.len() / self.shape.unit_len);
+        let out = &mut out[..units * self.shape.unit_len];
+        let mapped = self.map()?;
+        self.copy_out(mapped.as_deref(), self.at(index), out)?;
+        Ok(units)
+    }
+
+    /// Copies a unit out without mapping the file for it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn peek(&self, index: i64, out: &mut [u8]) -> Result<(), StoreError> {
+        self.copy_out(self.mapped.load().as_deref(), self.at(index), out)
+    }
+
+    #[inline]
+    fn copy_out(&self, mapped: Option<&Mapped>, at: usize, out: &mut [u8]) -> Result<(), StoreError> {
+        if self.gathers.load(Ordering::Acquire) {
+            return self.copy_out_gathered(mapped, at, out);
+        }
+        self.copy_from_file(mapped, at, out)
+    }
+
+    /// A part of what is read may be in memory.
+    #[cold]
+    fn copy_out_gathered(&self, mapped: Option<&Mapped>, at: usize, out: &mut [u8]) -> Result<(), StoreError> {
+        let (from, to) = {
+            let gathered = self.gathered.lock();
+            let from = gathered.at.clamp(at, at + out.len());
+            let to = (gathered.at + gathered.bytes.len()).clamp(from, at + out.len());
+            if from < to {
+                out[from - at..to - at].copy_from_slice(&gathered.bytes[from - gathered.at..to - gathered.at]);
+            }
+            (from, to)
+        };
+        if from == to {
+            return self.copy_from_file(mapped, at, out);
+        }
+        let (head, rest) = out.split_at_mut(from - at);
+        self.copy_from_file(mapped, at, head)?;
+        self.copy_from_file(mapped, to, &mut rest[to - from..])
+    }
+
+    fn copy_from_file(&self, mapped: Option<&Mapped>, at: usize, out: &mut [u8]) -> Result<(), StoreError> {
+        match mapped {
+            Some(Mapped(cells)) => read_bytes(cells, at, out),
+            None if out.is_empty() => {}
+            None => {
+                let read = self.open().and_then(|file| file.read_exact_at(out, at as u64));
+                read.map_err(|source| self.io(source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a unit.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses; the unit is not there.
+    pub(super) fn write(&self, index: i64, bytes: &[u8]) -> Result<(), StoreError> {
+        match self.map()?.as_deref() {
+            Some(mapped) => {
+                self.spill()?;
+                self.write_to(mapped, index, bytes)
+            }
+            None => self.gather(self.at(index), bytes),
+        }
+    }
+
+    fn gather(&self, at: usize, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut gathered = self.gathered.lock();
+        let behind = gathered.at + gathered.bytes.len();
+        if at != behind || gathered.bytes.len() + bytes.len() > GATHER {
+            self.write_out(&mut gathered)?;
+            gathered.at = at;
+        }
+        gathered.bytes.extend_from_slice(bytes);
+        self.gathers.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes what is gathered into the file.
+    ///
+    /// # Errors
+    /// The disk; it stays gathered.
+    pub(super) fn spill(&self) -> Result<(), StoreError> {
+        if self.gathers.load(Ordering::Relaxed) { self.write_out(&mut self.gathered.lock()) } else { Ok(()) }
+    }
+
+    fn write_out(&self, gathered: &mut Gathered) -> Result<(), StoreError> {
+        if gathered.bytes.is_empty() {
+            return Ok(());
+        }
+        let written = failpoint::hit(Point::QueueSpill)
+            .and_then(|()| self.open()?.write_all_at(&gathered.bytes, gathered.at as u64));
+        written.map_err(|source| self.io(source))?;
+        gathered.at += gathered.bytes.len();
+        gathered.bytes.clear();
+        self.gathers.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes a unit through the file's own mapping; nothing is gathered.
+    #[inline]
+    fn write_to(&self, mapped: &Mapped, index: i64, bytes: &[u8]) -> Result<(), StoreError> {
+        let at = self.at(index);
+        if at + bytes.len() > self.reserved.load(Ordering::Relaxed) {
+            self.reserve(&mapped.0, at, bytes.len())?;
+        }
+        put_bytes(&mapped.0, at, bytes);
+        failpoint::pass(Point::QueueUnit);
+        Ok(())
+    }
+
+    /// Reserves space for `len` bytes from `at` on and behind them: as much again as is there, at least a page and at most
+    /// 64 KiB.
+    #[cold]
+    fn reserve(&self, cells: &Cells, at: usize, len: usize) -> Result<(), StoreError> {
+        let ahead = at.clamp(4096, 65_536);
+        let to = (at + ahead + len).next_multiple_of(4096).min(self.shape.file_len());
+        failpoint::hit(Point::QueueReserve).and_then(|()| cells.reserve(at..to)).map_err(|source| self.io(source))?;
+        if ahead == 65_536 {
+            // A busy queue: cheaper than a fault for each page.
+            cells.prefault(at..to);
+        }
+        self.reserved.store(to, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Overwrites a range of units with zeros.
+    fn clear(&self, from: i64, to: i64) -> Result<(), StoreError> {
+        self.spill()?;
+        let zeros = vec![0; 65_536 / self.shape.unit_len.max(1) * self.shape.unit_len];
+        let (mut at, to) = (self.at(from), self.at(to.max(from)));
+        let mapped = self.map()?;
+        let file = if mapped.is_some() { None } else { Some(self.open().map_err(|source| self.io(source))?) };
+        while at < to {
+            let len = zeros.len().min(to - at);
+            match (mapped.as_deref(), &file) {
+                (Some(Mapped(cells)), _) => put_bytes(cells, at, &zeros[..len]),
+                (None, Some(file)) => {
+                    file.write_all_at(&zeros[..len], at as u64).map_err(|source| self.io(source))?;
+                }
+                (None, None) => {}
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// As [`UnitFile::clear`]; the zeros are on the device before anything else is written: what stood there must not come
+    /// back behind new units.
+    pub(super) fn clear_for_good(&self, from: i64, to: i64) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(());
+        }
+        self.clear(from, to)?;
+        self.flush(from, to)
+    }
+
+    /// Puts a range of units on the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn flush(&self, from: i64, to: i64) -> Result<(), StoreError> {
+        self.spill()?;
+        let flush = || match self.map_if_any().as_deref() {
+            Some(Mapped(cells)) => cells.flush(self.at(from)..self.at(to)),
+            None => self.sync_file(File::sync_data),
+        };
+        failpoint::hit(Point::QueueFlush).and_then(|()| flush()).map_err(|source| self.io(source))
+    }
+
+    /// Puts the file with its size and blocks on the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn sync_all(&self) -> Result<(), StoreError> {
+        self.spill()?;
+        let sync = || match self.map_if_any().as_deref() {
+            Some(Mapped(cells)) => cells.sync_all(),
+            None => self.sync_file(File::sync_all),
+        };
+        failpoint::hit(Point::QueueFile).and_then(|()| sync()).map_err(|source| self.io(source))
+    }
+
+    fn map_if_any(&self) -> Guard<Option<Arc<Mapped>>> {
+        self.mapped.load()
+    }
+
+    fn sync_file(&self, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
+        let file = self.open()?;
+        failpoint::tell(Event::Syncing(&file, 0, self.shape.file_len() as u64));
+        sync(&file)?;
+        failpoint::tell(Event::Synced(&file));
+        Ok(())
+    }
+
+    /// The index behind the last unit at or behind `from` that is not all zeros; `None` when all are.
+    pub(super) fn written_behind(&self, from: i64) -> io::Result<Option<i64>> {
+        let file = File::open(&self.path)?;
+        let mut at = self.at(from) as u64;
+        let mut last = None;
+        let mut buffer = vec![0; 65_536];
+        loop {
+            // Most of a file is a hole, or reserved only.
+            at = match rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
+                Ok(data) => data.max(at),
+                Err(rustix::io::Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let count = file.read_at(&mut buffer, at)?;
+            if count == 0 {
+                break;
+            }
+            if let Some(place) = buffer[..count].iter().rposition(|byte| *byte != 0) {
+                last = Some(self.base + (at as i64 + place as i64) / self.shape.unit_len as i64 + 1);
+            }
+            at += count as u64;
+        }
+        Ok(last)
+    }
+
+    /// Walks units from `from` on without mapping the file, until `each` says `false` or the file ends. Returns the
+    /// index where it stopped.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn walk(&self, from: i64, mut each: impl FnMut(i64, &[u8]) -> bool) -> Result<i64, StoreError> {
+        self.spill()?;
+        let file = File::open(&self.path).map_err(|source| self.io(source))?;
+        // Most queues are short: not much is read of them.
+        let mut chunk = 4096;
+        let mut buffer = Vec::new();
+        let mut index = from;
+        while index < self.end() {
+            let units = ((chunk / self.shape.unit_len).max(1) as i64).min(self.end() - index) as usize;
+            chunk = (2 * chunk).min(65_536);
+            buffer.resize(units * self.shape.unit_len, 0);
+            file.read_exact_at(&mut buffer, self.at(index) as u64).map_err(|source| self.io(source))?;
+            for unit in buffer.chunks_exact(self.shape.unit_len) {
+                if !each(index, unit) {
+                    return Ok(index);
+                }
+                index += 1;
+            }
+        }
+        Ok(index)
+    }
+
+    /// Whether the file is mapped.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped.load().is_some()
+    }
+
+    /// Lets go of the mapping, unless the file was used since the last call and `idle` asks for that.
+    pub(super) fn unmap(&self, idle: bool) {
+        if !self.used.swap(false, Ordering::Relaxed) || !idle {
+            self.mapped.store(None);
+        }
+    }
+}
+
+/// A file that is being written, held with its mapping.
+#[derive(Debug)]
+pub struct LastFile {
+    file: Arc<UnitFile>,
+    mapped: Arc<Mapped>,
+}
+
+impl LastFile {
+    /// `None` when the file is not mapped, or cannot be written.
+    pub(super) fn new(file: Arc<UnitFile>) -> Option<LastFile> {
+        let mapped = file.map().ok()?.clone()?;
+        file.spill().ok()?;
+        Some(LastFile { file, mapped })
+    }
+
+    /// Writes a unit; `None` when the file does not reach so far.
+    ///
+    /// # Errors
+    /// The disk is full.
+    #[inline]
+    pub fn write(&self, index: i64, bytes: &[u8]) -> Option<Result<(), StoreError>> {
+        let fits = self.file.base() <= index && index < self.file.end();
+        fits.then(|| self.file.write_to(&self.mapped, index, bytes))
+    }
+}
+
+/// Reads any range of bytes through the words that cover it.
+fn read_bytes(cells: &Cells, at: usize, out: &mut [u8]) {
+    if at.is_multiple_of(4) && out.len().is_multiple_of(4) {
+        return cells.read(at, out);
+    }
+    for (i, byte) in out.iter_mut().enumerate() {
+        let position = at + i;
+        *byte = cells.load_u32(position & !3).to_be_bytes()[position & 3];
+    }
+}
+
+/// Writes any range of bytes. The words at its ends are read and written back, which is safe with one writer a file.
+fn put_bytes(cells: &Cells, at: usize, bytes: &[u8]) {
+    if at.is_multiple_of(4) && bytes.len().is_multiple_of(4) {
+        return cells.put(at, bytes);
+    }
+    let from = at & !3;
+    let to = (at + bytes.len()).next_multiple_of(4).min(cells.len());
+    for word in (from..to).step_by(4) {
+        let mut whole = cells.load_u32(word).to_be_bytes();
+        for (i, byte) in whole.iter_mut().enumerate() {
+            if let Some(new) = (word + i).checked_sub(at).and_then(|i| bytes.get(i)) {
+                *byte = *new;
+            }
+        }
+        cells.store_u32(word, u32::from_be_bytes(whole));
+    }
+}
