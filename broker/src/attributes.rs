@@ -3,7 +3,9 @@
 //! A request names an attribute as `+name` (set) or `-name` (remove); what is stored has no sign.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
+use store::TopicPolicy;
 use thiserror::Error;
 
 /// A set of attributes that an owner may have.
@@ -38,16 +40,32 @@ pub struct Attribute {
     values: Values,
 }
 
+/// Hours that the messages of a topic can be read.
+pub const RETENTION: &str = "retention.hours";
+/// How the messages of a topic go.
+pub const CLEANUP: &str = "cleanup.policy";
+
+/// What the attributes of a topic ask of the store.
+pub fn policy(attributes: &Attributes) -> TopicPolicy {
+    let hours = attributes.get(RETENTION).and_then(|hours| hours.parse::<u32>().ok()).filter(|hours| *hours > 0);
+    TopicPolicy {
+        compaction: attributes.get(CLEANUP).is_some_and(|policy| policy == "COMPACTION"),
+        keep: hours.map(|hours| Duration::from_secs(u64::from(hours) * 3600)),
+    }
+}
+
 /// What a topic may have.
 pub const TOPIC: &[Attribute] = &[
     Attribute { name: "queue.type", changeable: false, values: Values::OneOf(&["BatchCQ", "SimpleCQ"]) },
-    Attribute { name: "cleanup.policy", changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
+    Attribute { name: CLEANUP, changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
     Attribute {
         name: "message.type",
         changeable: true,
         values: Values::OneOf(&["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED", "LITE"]),
     },
     Attribute { name: "reserve.time", changeable: true, values: Values::Range(-1, i64::MAX) },
+    // Not one of Java's, which leaves an attribute that it does not know as it is.
+    Attribute { name: RETENTION, changeable: true, values: Values::Range(1, 100 * 366 * 24) },
     Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Range(-1, 30 * 24 * 60) },
 ];
 
@@ -146,6 +164,23 @@ mod tests {
         let altered = alter(TOPIC, Some(&made), &set(&[("+message.type", "NORMAL")])).unwrap();
         assert_eq!(altered, set(&[("message.type", "NORMAL")]));
         assert_eq!(alter(TOPIC, Some(&made), &set(&[("-message.type", "")])).unwrap(), set(&[]));
+    }
+
+    #[test]
+    fn what_the_store_is_asked() {
+        let of = |pairs: &[(&str, &str)]| policy(&set(pairs));
+        assert_eq!(of(&[("message.type", "FIFO")]), TopicPolicy::default());
+        assert_eq!(of(&[("cleanup.policy", "DELETE")]), TopicPolicy::default());
+        assert!(of(&[("cleanup.policy", "COMPACTION")]).compaction);
+        assert_eq!(of(&[("retention.hours", "48")]).keep, Some(Duration::from_secs(48 * 3600)));
+        // As a file may have it.
+        for odd in ["0", "-1", "", "two", "99999999999999"] {
+            assert_eq!(of(&[("retention.hours", odd)]), TopicPolicy::default(), "{odd}");
+        }
+        let made = alter(TOPIC, None, &set(&[("+retention.hours", "48")])).unwrap();
+        assert_eq!(alter(TOPIC, Some(&made), &set(&[("-retention.hours", "")])).unwrap(), set(&[]));
+        let error = alter(TOPIC, Some(&made), &set(&[("+retention.hours", "0")])).unwrap_err();
+        assert_eq!(error.to_string(), "value is not in range(1, 878400)");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use remoting::body::fastjson;
 use remoting::body::subscription_group::{SubscriptionGroupConfig, SubscriptionGroupTable};
 use remoting::body::topic::DataVersion;
 use store::StoreError;
+use store::lmq::is_lmq;
 
 use crate::attributes::{self, AttributeError};
 use crate::config_file::{ConfigFile, encode, off_worker};
@@ -26,6 +27,8 @@ pub struct Groups {
     /// The last change that is on disk.
     saved: Mutex<u64>,
     changes: AtomicU64,
+    /// With `enableLmq` every group whose name begins like a light queue's exists, without being in the table.
+    light: bool,
 }
 
 #[derive(Default)]
@@ -56,17 +59,37 @@ impl Groups {
             group.group_name = Some(name.clone());
             table.groups.insert(name, Arc::new(group));
         }
-        Ok(Groups { config, table: RwLock::new(table), file, saved: Mutex::new(0), changes: AtomicU64::new(0) })
+        Ok(Groups {
+            config,
+            table: RwLock::new(table),
+            file,
+            saved: Mutex::new(0),
+            changes: AtomicU64::new(0),
+            light: false,
+        })
+    }
+
+    /// With light groups (`enableLmq`), which nobody makes or changes.
+    pub fn with_light(mut self, light: bool) -> Groups {
+        self.light = light;
+        self
+    }
+
+    fn is_light(&self, name: &str) -> bool {
+        self.light && is_lmq(name)
     }
 
     /// The group when it exists; nothing is made.
     pub fn get(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
+        if self.is_light(name) {
+            return Some(Arc::new(SubscriptionGroupConfig::named(name)));
+        }
         self.table.read().groups.get(name).cloned()
     }
 
     /// Whether the group exists.
     pub fn contains(&self, name: &str) -> bool {
-        self.table.read().groups.contains_key(name)
+        self.is_light(name) || self.table.read().groups.contains_key(name)
     }
 
     /// The group, made with default settings when it does not exist and may be made on the fly
@@ -114,7 +137,7 @@ impl Groups {
                 group.attributes = Some(attributes::alter(attributes::GROUP, current.as_ref(), &request)?);
                 ready.push(group);
             }
-            for group in ready {
+            for group in ready.into_iter().filter(|group| !self.is_light(group.name())) {
                 tracing::info!(group = group.name(), settings = ?group, "set a consumer group");
                 table.groups.insert(group.name().to_owned(), Arc::new(group));
                 self.count(&mut table);

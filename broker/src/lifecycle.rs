@@ -100,7 +100,13 @@ pub async fn start(mut setup: BrokerSetup) -> Result<Running, StartError> {
         Ok(running) => Ok(running),
         Err(error) => {
             parts.schedule.stop();
-            tokio::task::block_in_place(|| parts.store.close());
+            tokio::task::block_in_place(|| {
+                parts.checks.stop();
+                if let Some(timer) = &parts.timer {
+                    timer.stop();
+                }
+                parts.store.close();
+            });
             Err(error)
         }
     }
@@ -129,8 +135,12 @@ async fn open(parts: &Arc<Parts>, addr: SocketAddr, netty: &config::NettyServerC
     }
     servers.push(bind(addr, router)?);
 
-    // 3. Delivery of delayed messages, periodic work, clients.
+    // 3. Delivery of delayed and timed messages, questions about transactions, periodic work, clients.
     parts.schedule.start()?;
+    if let Some(timer) = &parts.timer {
+        tokio::task::block_in_place(|| timer.start())?;
+    }
+    parts.checks.start()?;
     let (listening, listeners) = (CancellationToken::new(), TaskTracker::new());
     for server in servers {
         listeners.spawn(server.run(listening.clone()));
@@ -182,10 +192,17 @@ impl Running {
         let parts = self.parts;
         let saved = tokio::task::spawn_blocking(move || {
             parts.schedule.stop();
+            parts.checks.stop();
+            if let Some(timer) = &parts.timer {
+                timer.stop();
+            }
             parts.topics.persist();
             parts.groups.persist();
             if let Err(error) = parts.offsets.persist() {
                 tracing::error!(%error, "cannot save the consumers' offsets");
+            }
+            if let Err(error) = parts.filters.persist() {
+                tracing::error!(%error, "cannot save the consumers' expressions");
             }
             parts.store.close();
         });

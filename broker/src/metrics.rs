@@ -10,10 +10,18 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use crate::lifecycle::StartError;
 use crate::names;
+use crate::stats::{BYTES, MESSAGES};
+use crate::timer::Timer;
 use crate::wiring::Parts;
 
 /// Bounds of the latency histogram in milliseconds: Java's.
 const LATENCY_MILLIS: [f64; 9] = [1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0];
+
+/// Bounds of the histogram of transactions in seconds: Java's.
+const TRANSACTION_SECONDS: [f64; 6] = [5.0, 60.0, 600.0, 3600.0, 43_200.0, 86_400.0];
+
+/// Bounds of the histogram of timed messages in seconds: Java's.
+const TIMER_SECONDS: [f64; 6] = [60.0, 600.0, 3600.0, 43_200.0, 86_400.0, 259_200.0];
 
 /// Starts the exporter's port when it is configured. Must run before the router is made, whose counters belong to it.
 /// One exporter a process: a second broker in the same process is exported through the first one's.
@@ -35,6 +43,14 @@ pub fn install(config: &BrokerConfig) -> Result<(), StartError> {
     let exporter = PrometheusBuilder::new()
         .with_http_listener(addr)
         .set_buckets_for_metric(Matcher::Full("rocketmq_rpc_latency".to_owned()), &LATENCY_MILLIS)
+        .and_then(|exporter| {
+            let name = Matcher::Full("rocketmq_finish_message_latency".to_owned());
+            exporter.set_buckets_for_metric(name, &TRANSACTION_SECONDS)
+        })
+        .and_then(|exporter| {
+            let name = Matcher::Full("rocketmq_delay_message_latency".to_owned());
+            exporter.set_buckets_for_metric(name, &TIMER_SECONDS)
+        })
         .map_err(|error| StartError::Exporter(error.to_string()))?;
     let (recorder, serve) = exporter.build().map_err(|error| StartError::Exporter(format!("{addr}: {error}")))?;
     if metrics::set_global_recorder(recorder).is_err() {
@@ -59,7 +75,7 @@ pub fn publish(parts: &Parts) {
         own.chain(more.iter().map(|(name, value)| Label::new(*name, (*value).to_owned()))).collect()
     };
     for topic in parts.topics.snapshot() {
-        let (messages, bytes) = (topic.stats.put_messages.sum(), topic.stats.put_bytes.sum());
+        let (messages, bytes) = (topic.stats.put.sum(MESSAGES), topic.stats.put.sum(BYTES));
         if messages == 0 {
             continue;
         }
@@ -79,8 +95,8 @@ pub fn publish(parts: &Parts) {
             ("is_system", text(system)),
             ("is_retry", text(retry)),
         ]);
-        counter!("rocketmq_messages_out_total", own.clone()).absolute(reading.got_messages.sum());
-        counter!("rocketmq_throughput_out_total", own).absolute(reading.got_bytes.sum());
+        counter!("rocketmq_messages_out_total", own.clone()).absolute(reading.got.sum(MESSAGES));
+        counter!("rocketmq_throughput_out_total", own).absolute(reading.got.sum(BYTES));
     }
     gauge!("rocketmq_broker_permission", labels(&[])).set(f64::from(parts.config.load().broker_permission));
     gauge!("rocketmq_topic_number", labels(&[])).set(parts.topics.len() as f64);
@@ -90,13 +106,47 @@ pub fn publish(parts: &Parts) {
     }
     let producers: usize = parts.clients.producers.all().values().map(Vec::len).sum();
     gauge!("rocketmq_producer_connections", labels(&[])).set(producers as f64);
+    if parts.config.load().enable_transaction_metrics {
+        for (topic, count) in parts.transactions.snapshot() {
+            let own = labels(&[("topic", &topic)]);
+            gauge!("rocketmq_half_messages", own.clone()).set(count.open() as f64);
+            counter!("rocketmq_commit_messages_total", own.clone()).absolute(count.committed());
+            counter!("rocketmq_rollback_messages_total", own).absolute(count.rolled_back());
+        }
+    }
+    if let Some(timer) = &parts.timer {
+        publish_timer(timer, &labels);
+    }
     let log = parts.store.log_range();
     let local = labels(&[("storage_type", "local"), ("storage_medium", "disk")]);
     let behind = log.end.saturating_sub(parts.store.flushed().get());
     gauge!("rocketmq_storage_flush_behind_bytes", local.clone()).set(behind as f64);
     let undispatched = log.end.saturating_sub(parts.store.dispatched());
     gauge!("rocketmq_storage_dispatch_behind_bytes", local.clone()).set(undispatched as f64);
+    let takes = parts.store.health().why_refused().is_none();
+    gauge!("rocketmq_storage_takes_messages", local.clone()).set(f64::from(u8::from(takes)));
     gauge!("rocketmq_storage_size", local).set((log.end - log.start) as f64);
+}
+
+/// The broker's own labels and some more.
+type Labels<'a> = dyn Fn(&[(&'static str, &str)]) -> Vec<Label> + 'a;
+
+/// What waits for its time, and how well it is kept.
+fn publish_timer(timer: &Timer, labels: &Labels<'_>) {
+    gauge!("rocketmq_timer_enqueue_lag", labels(&[])).set(timer.untaken() as f64);
+    gauge!("rocketmq_timer_enqueue_latency", labels(&[])).set(timer.untaken_millis() as f64);
+    gauge!("rocketmq_timer_dequeue_lag", labels(&[])).set(timer.waiting() as f64);
+    gauge!("rocketmq_timer_dequeue_latency", labels(&[])).set(timer.behind_millis() as f64);
+    for (topic, count) in timer.counts().snapshot() {
+        let own = labels(&[("topic", &topic)]);
+        gauge!("rocketmq_timing_messages", own.clone()).set(count.waiting as f64);
+        counter!("rocketmq_timer_enqueue_total", own.clone()).absolute(count.taken);
+        counter!("rocketmq_timer_dequeue_total", own).absolute(count.delivered);
+    }
+    for (seconds, messages) in timer.spans() {
+        let bound = seconds.to_string();
+        gauge!("rocketmq_timer_message_snapshot", labels(&[("timer_bound_s", &bound)])).set(messages as f64);
+    }
 }
 
 /// Whether [`publish`] has anybody to publish for.

@@ -19,6 +19,8 @@ pub const SYSTEM_GROUP_PREFIX: &str = "CID_RMQ_SYS_";
 pub const AUTO_CREATE_TOPIC: &str = "TBW102";
 /// Delayed messages wait here, one queue a level.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// The group that reads it, in statistics.
+pub const SCHEDULE_GROUP: &str = "SCHEDULE_CONSUMER";
 /// Messages with an arbitrary delay wait here.
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// Prepared transactional messages.
@@ -126,6 +128,13 @@ pub fn has_legal_characters(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'-' | b'_'))
 }
 
+/// The group whose retry topic this is.
+pub fn retried_group(retry_topic: &str) -> Option<&str> {
+    let name = retry_topic.strip_prefix(RETRY_PREFIX)?;
+    // The second form of pop's retry topics names the topic as well.
+    Some(name.split_once('+').filter(|(_, topic)| !topic.contains('+')).map_or(name, |(group, _)| group))
+}
+
 /// The topic that holds the retries of a group.
 pub fn retry_topic(group: &str) -> String {
     format!("{RETRY_PREFIX}{group}")
@@ -168,7 +177,7 @@ pub fn is_system_group(group: &str) -> bool {
             group,
             "DEFAULT_CONSUMER"
                 | TOOLS_GROUP
-                | "SCHEDULE_CONSUMER"
+                | SCHEDULE_GROUP
                 | "FILTERSRV_CONSUMER"
                 | "__MONITOR_CONSUMER"
                 | "SELF_TEST_C_GROUP"
@@ -186,7 +195,7 @@ pub fn is_predefined_group(group: &str) -> bool {
         "DEFAULT_CONSUMER"
             | "DEFAULT_PRODUCER"
             | TOOLS_GROUP
-            | "SCHEDULE_CONSUMER"
+            | SCHEDULE_GROUP
             | "FILTERSRV_CONSUMER"
             | "__MONITOR_CONSUMER"
             | "CLIENT_INNER_PRODUCER"

@@ -1,4 +1,5 @@
-//! How far each group has consumed each queue: `config/consumerOffset.json`.
+//! How far each group has consumed each queue: `config/consumerOffset.json`, or with light queues (`enableLmq`) as in Java
+//! `config/lmqConsumerOffset.json`.
 //!
 //! Three tables: what clients committed, how far they pulled, and offsets that an operator set and that the next pull of
 //! the group takes. Invariant: a commit replaces whatever was there, also a higher offset. Readers and committers of
@@ -15,6 +16,7 @@ use remoting::body::fastjson;
 use remoting::body::topic::DataVersion;
 use serde::{Deserialize, Serialize};
 use store::StoreError;
+use store::lmq::{QUEUE_ID as LMQ_QUEUE, is_lmq};
 
 use crate::config_file::{ConfigFile, encode};
 
@@ -33,6 +35,8 @@ pub struct Offsets {
     commits: AtomicU64,
     /// Whether the file is behind the tables.
     changed: AtomicBool,
+    /// A light group (`%LMQ%...`) has one offset a topic, whatever the queue id, in a table of its own in the file.
+    light: bool,
 }
 
 /// The file's shape. Tables are keyed by `topic@group`; `groupTopicMap` is derived and not read back.
@@ -41,6 +45,8 @@ pub struct Offsets {
 struct Shape {
     data_version: DataVersion,
     group_topic_map: BTreeMap<String, BTreeSet<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lmq_offset_table: Option<BTreeMap<String, i64>>,
     offset_table: BTreeMap<String, QueueOffsets>,
     pull_offset_table: BTreeMap<String, QueueOffsets>,
 }
@@ -52,16 +58,38 @@ impl Offsets {
     /// The file and its backup are damaged.
     pub fn load(dir: &Path, config: Arc<Live<BrokerConfig>>) -> Result<Offsets, StoreError> {
         let file = ConfigFile::new(dir.join("consumerOffset.json"));
-        let shape = file
-            .load(|bytes| fastjson::from_slice::<Shape>(bytes).map_err(|error| error.to_string()))?
-            .unwrap_or_else(|| Shape { data_version: DataVersion::new(), ..Shape::default() });
+        let shape = read(&file)?;
+        Ok(Offsets::of(file, shape, config, false))
+    }
+
+    /// As [`Offsets::load`], with light groups. A broker that turns to light queues (`enableLmq`) goes on with the offsets
+    /// that it had; Java forgets them.
+    ///
+    /// # Errors
+    /// The file and its backup are damaged.
+    pub fn load_light(dir: &Path, config: Arc<Live<BrokerConfig>>) -> Result<Offsets, StoreError> {
+        let file = ConfigFile::new(dir.join("lmqConsumerOffset.json"));
+        let shape = match read(&file)? {
+            Some(shape) => Some(shape),
+            None => read(&ConfigFile::new(dir.join("consumerOffset.json")))?,
+        };
+        Ok(Offsets::of(file, shape, config, true))
+    }
+
+    fn of(file: ConfigFile, shape: Option<Shape>, config: Arc<Live<BrokerConfig>>, light: bool) -> Offsets {
+        let shape = shape.unwrap_or_else(|| Shape { data_version: DataVersion::new(), ..Shape::default() });
         let committed = Table::default();
         for (key, queues) in shape.offset_table {
             if let Some((topic, group)) = key.split_once('@') {
                 committed.replace(group, topic, queues);
             }
         }
-        Ok(Offsets {
+        for (key, offset) in shape.lmq_offset_table.unwrap_or_default() {
+            if let Some((topic, group)) = key.split_once('@') {
+                committed.replace(group, topic, [(LMQ_QUEUE, offset)].into());
+            }
+        }
+        Offsets {
             config,
             file,
             committed,
@@ -70,12 +98,22 @@ impl Offsets {
             version: Mutex::new(shape.data_version),
             commits: AtomicU64::new(0),
             changed: AtomicBool::new(false),
-        })
+            light,
+        }
+    }
+
+    fn is_light(&self, group: &str) -> bool {
+        self.light && is_lmq(group)
+    }
+
+    /// The queue id under which a group's offset is kept.
+    fn queue_of(&self, group: &str, queue_id: i32) -> i32 {
+        if self.is_light(group) { LMQ_QUEUE } else { queue_id }
     }
 
     /// Stores the offset that a client has consumed up to. Nothing is clamped: moving back is allowed.
     pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        let before = self.committed.set(group, topic, queue_id, offset);
+        let before = self.committed.set(group, topic, self.queue_of(group, queue_id), offset);
         if before.is_some_and(|before| offset < before) {
             tracing::warn!(group, topic, queue_id, offset, before, "a consumer offset moved back");
         }
@@ -106,7 +144,7 @@ impl Offsets {
         {
             return Some(offset);
         }
-        self.committed.get(group, topic, queue_id)
+        self.committed.get(group, topic, self.queue_of(group, queue_id))
     }
 
     /// How far a group has pulled; what it committed when it never pulled from here.
@@ -177,7 +215,7 @@ impl Offsets {
             return;
         }
         self.reset.set(group, topic, queue_id, offset);
-        self.committed.set(group, topic, queue_id, offset);
+        self.committed.set(group, topic, self.queue_of(group, queue_id), offset);
         self.changed.store(true, Ordering::Release);
     }
 
@@ -201,9 +239,16 @@ impl Offsets {
         let mut shape = Shape {
             data_version: self.data_version(),
             group_topic_map: BTreeMap::new(),
+            lmq_offset_table: None,
             offset_table: self.committed.by_key(),
             pull_offset_table: self.pulled.by_key(),
         };
+        if self.light {
+            let is_light = |key: &str| key.split_once('@').is_some_and(|(_, group)| is_lmq(group));
+            let light = shape.offset_table.extract_if(.., |key, _| is_light(key));
+            let one = light.filter_map(|(key, queues)| Some((key, *queues.get(&LMQ_QUEUE)?)));
+            shape.lmq_offset_table = Some(one.collect());
+        }
         for key in shape.offset_table.keys() {
             if let Some((topic, group)) = key.split_once('@') {
                 shape.group_topic_map.entry(group.to_owned()).or_default().insert(topic.to_owned());
@@ -222,6 +267,10 @@ impl Offsets {
         }
         self.file.save(&self.encode(true)).inspect_err(|_| self.changed.store(true, Ordering::Release))
     }
+}
+
+fn read(file: &ConfigFile) -> Result<Option<Shape>, StoreError> {
+    file.load(|bytes| fastjson::from_slice::<Shape>(bytes).map_err(|error| error.to_string()))
 }
 
 /// Offsets by group, topic and queue id.
@@ -309,6 +358,33 @@ mod tests {
                 && text.contains("\"groupTopicMap\":{\n\t\t\"G\":[\n\t\t\t\"T\"\n\t\t]"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn light_groups_have_one_offset_a_topic() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = || Arc::new(Live::new(BrokerConfig::default()));
+        let before = Offsets::load(dir.path(), config()).unwrap();
+        before.commit("G", "T", 3, 5);
+        before.persist().unwrap();
+        // What was committed before light queues were on is there.
+        let table = Offsets::load_light(dir.path(), config()).unwrap();
+        assert_eq!(table.query("G", "T", 3), Some(5));
+        table.commit("%LMQ%g", "%LMQ%t", 7, 1);
+        table.commit("%LMQ%g", "%LMQ%t", 0, 2);
+        table.commit("G", "%LMQ%t", 0, 9);
+        assert_eq!((table.query("%LMQ%g", "%LMQ%t", 7), table.query("%LMQ%g", "%LMQ%u", 0)), (Some(2), None));
+        table.persist().unwrap();
+        let text = std::fs::read_to_string(dir.path().join("lmqConsumerOffset.json")).unwrap();
+        assert!(text.contains("\"lmqOffsetTable\":{\n\t\t\"%LMQ%t@%LMQ%g\":2\n\t}"), "{text}");
+        assert!(!text.contains("\"%LMQ%g\":["), "{text}");
+        let again = Offsets::load_light(dir.path(), config()).unwrap();
+        assert_eq!(again.queues("%LMQ%g", "%LMQ%t"), Some([(0, 2)].into()));
+        assert_eq!((again.query("G", "T", 3), again.query("G", "%LMQ%t", 0)), (Some(5), Some(9)));
+        again.remove_group("%LMQ%g");
+        assert_eq!(again.query("%LMQ%g", "%LMQ%t", 0), None);
+        // The other file is as it was.
+        assert_eq!(Offsets::load(dir.path(), config()).unwrap().query("G", "%LMQ%t", 0), None);
     }
 
     #[test]

@@ -11,9 +11,14 @@ use crate::send::Refusal;
 /// The answer to a message that the store did not take.
 pub fn of_append_error(error: &AppendError, config: &MessageStoreConfig) -> Refusal {
     match error {
-        AppendError::TooLarge { .. } | AppendError::PropertiesTooLong(_) | AppendError::TopicTooLong(_) => {
-            Refusal::illegal(config.max_message_size)
-        }
+        AppendError::TooLarge { .. }
+        | AppendError::PropertiesTooLong(_)
+        | AppendError::TopicTooLong(_)
+        | AppendError::NoBatch => Refusal::illegal(config.max_message_size),
+        AppendError::TooManyQueues => Refusal::new(
+            ResponseCode::LMQ_QUOTA_EXCEEDED,
+            "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded.",
+        ),
         AppendError::NoSpace(cause) => {
             tracing::error!(%cause, "cannot make a commitlog file");
             Refusal::new(ResponseCode::SYSTEM_ERROR, "create mapped file failed, server is busy or broken.")

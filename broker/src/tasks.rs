@@ -1,12 +1,14 @@
 //! What a broker does by the clock.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use chrono::{Local, NaiveDate};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::cold;
 use crate::metrics;
 use crate::stats::{Stats, now_millis};
 use crate::topics::TopicTable;
@@ -20,6 +22,12 @@ const TELL_PERIOD: Duration = Duration::from_secs(15);
 const METRICS_PERIOD: Duration = Duration::from_secs(5);
 /// Groups that were made by use are saved so often.
 const GROUPS_PERIOD: Duration = Duration::from_secs(1);
+/// A pause is looked at so often whether it was set anew.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The timer's counters of topics that are gone are dropped so often.
+const TIMER_COUNTS_PERIOD: Duration = Duration::from_secs(180);
+/// Changes of consumers' expressions are saved so often.
+const FILTERS_PERIOD: Duration = Duration::from_secs(10);
 /// The first save of consumer offsets after the start.
 const FIRST_SAVE: Duration = Duration::from_secs(10);
 
@@ -45,8 +53,36 @@ pub fn spawn(parts: &Arc<Parts>, workers: &TaskTracker, stop: &CancellationToken
             }
         });
     }));
+    let filters = parts.filters.clone();
+    workers.spawn(every(FILTERS_PERIOD, FILTERS_PERIOD, stop.clone(), move || {
+        crate::config_file::off_worker(|| {
+            if let Err(error) = filters.persist() {
+                tracing::error!(%error, "cannot save the consumers' expressions");
+            }
+        });
+    }));
+    let cold = parts.cold.clone();
+    workers.spawn(every(cold::PERIOD, cold::PERIOD, stop.clone(), move || cold.end_period(now_millis())));
     let groups = parts.groups.clone();
     workers.spawn(every(GROUPS_PERIOD, GROUPS_PERIOD, stop.clone(), move || groups.persist()));
+    if let Some(timer) = parts.timer.clone() {
+        let topics = parts.topics.clone();
+        let forget = move || timer.counts().retain(|topic| topics.contains(topic));
+        workers.spawn(every(TIMER_COUNTS_PERIOD, TIMER_COUNTS_PERIOD, stop.clone(), forget));
+    }
+    let config = parts.config.clone();
+    let (ops, store) = (parts.ops.clone(), parts.store.clone());
+    let interval = move || pause_of(i64::from(config.load().transaction_op_batch_interval));
+    workers.spawn(every_as_set(interval, stop.clone(), move || {
+        if ops.flush() {
+            store.dispatch();
+        }
+    }));
+    let (config, transactions) = (parts.config.clone(), parts.transactions.clone());
+    let interval = move || pause_of(config.load().transaction_metric_flush_interval);
+    workers.spawn(every_as_set(interval, stop.clone(), move || {
+        crate::config_file::off_worker(|| transactions.persist());
+    }));
     if metrics::is_on(parts) {
         let exported = parts.clone();
         workers.spawn(every(METRICS_PERIOD, METRICS_PERIOD, stop.clone(), move || metrics::publish(&exported)));
@@ -67,12 +103,34 @@ async fn every(first: Duration, period: Duration, stop: CancellationToken, mut w
     }
 }
 
+/// Runs `work` again and again, with a pause that may be set anew meanwhile, until `stop`.
+async fn every_as_set(pause: impl Fn() -> Duration, stop: CancellationToken, mut work: impl FnMut()) {
+    loop {
+        let mut left = pause();
+        while !left.is_zero() {
+            let part = left.min(LONGEST_PAUSE);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(part) => {}
+            }
+            // A shorter pause acts at once, a longer one from the next time on.
+            left = (left - part).min(pause());
+        }
+        work();
+    }
+}
+
+/// A pause in milliseconds as it is configured.
+fn pause_of(configured: i64) -> Duration {
+    Duration::from_millis(u64::try_from(configured).unwrap_or(0).max(10))
+}
+
 /// Moves the statistics on.
 struct StatsClock {
     stats: Arc<Stats>,
     topics: Arc<TopicTable>,
     second: u64,
-    day: u64,
+    day: NaiveDate,
 }
 
 impl StatsClock {
@@ -88,7 +146,7 @@ impl StatsClock {
     }
 }
 
-/// Days since the epoch, UTC. Java turns the day at local midnight; a service's clock is mostly UTC.
-fn today() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs() / 86_400)
+/// The local date: the day turns at local midnight.
+fn today() -> NaiveDate {
+    Local::now().date_naive()
 }

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use remoting::body::fastjson;
 use remoting::body::topic::{DataVersion, TopicConfig, TopicConfigTable};
 use store::StoreError;
+use store::lmq::is_lmq;
 use thiserror::Error;
 
 use crate::attributes::{self, AttributeError};
@@ -75,6 +76,9 @@ pub enum CreateError {
 /// Called after topics were made or changed, with the topics: tells the name servers.
 pub type Listener = dyn Fn(&[Arc<Topic>]) + Send + Sync;
 
+/// Called with each topic that an administrator has set, before he has the answer: tells the store.
+pub type SettingsListener = dyn Fn(&Topic) + Send + Sync;
+
 /// All topics of the broker.
 pub struct TopicTable {
     config: Arc<Live<BrokerConfig>>,
@@ -86,6 +90,9 @@ pub struct TopicTable {
     saved: Mutex<u64>,
     changes: AtomicU64,
     listener: OnceLock<Box<Listener>>,
+    settings_listener: OnceLock<Box<SettingsListener>>,
+    /// With `enableLmq` every topic of a light queue exists, without being in the table; their common counters.
+    light: Option<Arc<TopicStats>>,
 }
 
 struct Topics {
@@ -125,6 +132,8 @@ impl TopicTable {
             saved: Mutex::new(0),
             changes: AtomicU64::new(0),
             listener: OnceLock::new(),
+            settings_listener: OnceLock::new(),
+            light: store.enable_lmq.then(Arc::default),
         })
     }
 
@@ -133,14 +142,28 @@ impl TopicTable {
         let _ = self.listener.set(listener);
     }
 
+    /// Sets who is told what an administrator sets; the first call counts.
+    pub fn set_settings_listener(&self, listener: Box<SettingsListener>) {
+        let _ = self.settings_listener.set(listener);
+    }
+
     /// The topic.
     pub fn get(&self, name: &str) -> Option<Arc<Topic>> {
+        if let Some(light) = self.light(name) {
+            return Some(light);
+        }
         self.topics.read().by_name.get(name).cloned()
     }
 
     /// Whether the topic exists.
     pub fn contains(&self, name: &str) -> bool {
-        self.topics.read().by_name.contains_key(name)
+        self.light.is_some() && is_lmq(name) || self.topics.read().by_name.contains_key(name)
+    }
+
+    /// The settings of a light queue's topic: one queue, for reading and writing.
+    fn light(&self, name: &str) -> Option<Arc<Topic>> {
+        let stats = self.light.as_ref().filter(|_| is_lmq(name))?.clone();
+        Some(Arc::new(Topic { config: TopicConfig::new(name, 1, PERM_READ | PERM_WRITE), stats }))
     }
 
     /// Whether the topic exists and is an ordered one.
@@ -285,6 +308,9 @@ impl TopicTable {
         self.persist();
         for topic in &changed {
             tracing::info!(topic = topic.topic_name, settings = ?topic.config, "set a topic");
+            if let Some(listener) = self.settings_listener.get() {
+                listener(topic);
+            }
         }
         Ok(changed)
     }
@@ -358,6 +384,9 @@ impl TopicTable {
 
     /// Counts the change while the lock is held, so that a save which starts later contains it.
     fn put(&self, topics: &mut Topics, topic: TopicConfig) -> Arc<Topic> {
+        if let Some(light) = self.light(&topic.topic_name) {
+            return light;
+        }
         topics.version = topics.version.next(0);
         self.changes.fetch_add(1, Ordering::SeqCst);
         insert(&mut topics.by_name, topic)
@@ -491,9 +520,9 @@ mod tests {
             sink.lock().extend(changed.iter().map(|topic| topic.topic_name.clone()));
         }));
         let first = topics.create_for_send("T", "TBW102", 1, 0, &"peer").unwrap();
-        first.stats.put_messages.add(5);
+        first.stats.put.add([5, 0, 1]);
         let changed = topics.update(vec![TopicConfig::new("T", 9, 6)]).unwrap();
-        assert_eq!((changed[0].write_queue_nums, changed[0].stats.put_messages.sum()), (9, 5));
+        assert_eq!((changed[0].write_queue_nums, changed[0].stats.put.sum(0)), (9, 5));
         topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
         topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
         topics.mark_ordered(["T", "Unknown"]);

@@ -4,25 +4,32 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{BrokerConfig, BrokerSetup, Live, LiveFile, MessageStoreConfig};
+use config::{BrokerConfig, BrokerSetup, Live, LiveFile, MessageStoreConfig, MetricsExporterType};
 use remoting::SerializeType;
 use remoting::body::topic::DataVersion;
 use remoting::server::Router;
 use store::{Store, StoreOptions};
 
 use crate::arrivals::Arrivals;
+use crate::attributes;
 use crate::clients::Clients;
+use crate::cold::ColdControl;
+use crate::filter::ConsumerFilters;
 use crate::groups::Groups;
 use crate::handlers;
 use crate::identity::Identity;
 use crate::lifecycle::StartError;
+use crate::names;
 use crate::namesrv_link::NamesrvLink;
 use crate::offsets::Offsets;
 use crate::pull::{Puller, PullerParts};
+use crate::request_modes::RequestModes;
 use crate::schedule::{DelayLevels, Schedule, ScheduleParts};
-use crate::send::{Sender, SenderParts};
+use crate::send::{self, Sender, SenderParts};
 use crate::stats::Stats;
+use crate::timer::{Timer, TimerParts};
 use crate::topics::TopicTable;
+use crate::transaction::{CheckService, Checker, CheckerParts, Counts, Ending, EndingParts, Halves, OpLog, OpLogParts};
 
 /// What handlers and services are made of. A handler takes the few that it uses.
 pub struct Parts {
@@ -44,10 +51,16 @@ pub struct Parts {
     pub groups: Arc<Groups>,
     /// Consumers' offsets.
     pub offsets: Arc<Offsets>,
+    /// Consumers' expressions.
+    pub filters: Arc<ConsumerFilters>,
     /// Who is connected.
     pub clients: Clients,
     /// Counters.
     pub stats: Arc<Stats>,
+    /// How groups take messages.
+    pub request_modes: Arc<RequestModes>,
+    /// Limits of cold reads.
+    pub cold: Arc<ColdControl>,
     /// Name servers.
     pub link: Arc<NamesrvLink>,
     /// Takes messages.
@@ -56,6 +69,16 @@ pub struct Parts {
     pub puller: Arc<Puller>,
     /// Delivers delayed messages.
     pub schedule: Arc<Schedule>,
+    /// Delivers messages for an arbitrary time; `None` with `timerWheelEnable=false`.
+    pub timer: Option<Arc<Timer>>,
+    /// Ends transactions.
+    pub ending: Arc<Ending>,
+    /// Notes their ends.
+    pub ops: Arc<OpLog>,
+    /// Counts open ones.
+    pub transactions: Arc<Counts>,
+    /// Asks for their ends.
+    pub checks: Arc<CheckService>,
 }
 
 impl Parts {
@@ -78,11 +101,16 @@ impl Parts {
             .with(Arc::new(Live::new(setup.netty_client)))
             .with(store_config.clone());
 
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::new(&identity.cluster, config.load().enable_detail_stat));
         let topics = Arc::new(TopicTable::load(&dir, config.clone(), &store_config.load())?);
-        let groups = Arc::new(Groups::load(&dir, config.clone())?);
-        let offsets = Arc::new(Offsets::load(&dir, config.clone())?);
-        let clients = Clients::new(config.clone());
+        let light = store_config.load().enable_lmq;
+        let groups = Arc::new(Groups::load(&dir, config.clone())?.with_light(light));
+        let offsets = Arc::new(match light {
+            true => Offsets::load_light(&dir, config.clone())?,
+            false => Offsets::load(&dir, config.clone())?,
+        });
+        let filters = Arc::new(ConsumerFilters::load(&dir, config.clone())?);
+        let clients = Clients::new(config.clone(), filters.clone());
         let link = Arc::new(NamesrvLink::new(identity.clone(), config.clone(), topics.clone()));
         let told = Arc::downgrade(&link);
         topics.set_listener(Box::new(move |changed| {
@@ -93,11 +121,49 @@ impl Parts {
 
         let arrivals = Arc::new(Arrivals::default());
         let woken = arrivals.clone();
+        let bits = filters.clone();
         let store = Store::open(StoreOptions {
             config: store_config.clone(),
             store_host: identity.store_host,
             arrived: Some(Arc::new(move |arrival| woken.arrived(arrival))),
+            filter_bits: Some(Arc::new(move |record| bits.bits(record))),
         })?;
+        let known = topics.clone();
+        store.tell_batch_topics(move |topic| known.get(topic).is_some_and(|topic| send::is_batch(&topic)));
+        for topic in topics.snapshot() {
+            store.set_topic_policy(&topic.topic_name, attributes::policy(&topic.attributes))?;
+        }
+        let obeying = Arc::downgrade(&store);
+        topics.set_settings_listener(Box::new(move |topic| {
+            let Some(store) = obeying.upgrade() else { return };
+            if let Err(error) = store.set_topic_policy(&topic.topic_name, attributes::policy(&topic.attributes)) {
+                tracing::error!(topic = topic.topic_name, %error, "the store cannot follow the topic's attributes");
+            }
+        }));
+        let transactions = Arc::new(Counts::load(&dir)?);
+        store.set_read_ahead(store_config.load().data_read_ahead_enable);
+        let advised = Arc::downgrade(&store);
+        store_config.on_change(move |old, new| {
+            if old.data_read_ahead_enable != new.data_read_ahead_enable
+                && let Some(store) = advised.upgrade()
+            {
+                store.set_read_ahead(new.data_read_ahead_enable);
+            }
+        });
+        let exported = config.load().metrics_exporter_type == MetricsExporterType::Prometheus;
+        let timer = match store_config.load().timer_wheel_enable {
+            true => Some(Arc::new(Timer::load(
+                &dir,
+                TimerParts {
+                    store_config: store_config.clone(),
+                    topics: topics.clone(),
+                    store: store.clone(),
+                    stats: stats.clone(),
+                    exported: exported.then(|| identity.clone()),
+                },
+            )?)),
+            false => None,
+        };
         let sender = Arc::new(Sender::new(SenderParts {
             config: config.clone(),
             store_config: store_config.clone(),
@@ -108,14 +174,19 @@ impl Parts {
             stats: stats.clone(),
             identity: identity.clone(),
             levels: levels.clone(),
+            transactions: transactions.clone(),
+            timer: timer.clone(),
         }));
+        let cold = Arc::new(ColdControl::new(config.clone(), store_config.clone()));
         let puller = Arc::new(Puller::new(PullerParts {
             config: config.clone(),
             topics: topics.clone(),
             groups: groups.clone(),
             offsets: offsets.clone(),
             consumers: clients.consumers.clone(),
+            filters: filters.clone(),
             store: store.clone(),
+            cold: cold.clone(),
             stats: stats.clone(),
         }));
         let schedule = Arc::new(Schedule::load(
@@ -128,7 +199,40 @@ impl Parts {
                 levels,
             },
         )?);
-        arrivals.set(&puller, &schedule);
+        arrivals.set(&puller, &schedule, timer.as_ref());
+        let half_queue = store.queue_or_create(names::HALF_TOPIC, 0);
+        let halves = Arc::new(Halves::new(store.clone(), Checker::position(&offsets, &half_queue)));
+        let ops = Arc::new(OpLog::new(OpLogParts {
+            config: config.clone(),
+            topics: topics.clone(),
+            store: store.clone(),
+            stats: stats.clone(),
+            identity: identity.clone(),
+        }));
+        let ending = Arc::new(Ending::new(EndingParts {
+            config: config.clone(),
+            store_config: store_config.clone(),
+            store: store.clone(),
+            sender: sender.clone(),
+            identity: identity.clone(),
+            halves: halves.clone(),
+            ops: ops.clone(),
+            counts: transactions.clone(),
+            timed: exported && config.load().enable_transaction_metrics,
+        }));
+        let checks = Arc::new(CheckService::new(CheckerParts {
+            config: config.clone(),
+            store_config: store_config.clone(),
+            topics: topics.clone(),
+            offsets: offsets.clone(),
+            producers: clients.producers.clone(),
+            store: store.clone(),
+            stats: stats.clone(),
+            identity: identity.clone(),
+            halves,
+            ops: ops.clone(),
+            counts: transactions.clone(),
+        }));
         Ok(Parts {
             identity,
             config,
@@ -139,12 +243,20 @@ impl Parts {
             topics,
             groups,
             offsets,
+            filters,
             clients,
             stats,
+            request_modes: Arc::new(RequestModes::load(&dir)?),
+            cold,
             link,
             sender,
             puller,
             schedule,
+            timer,
+            ending,
+            ops,
+            transactions,
+            checks,
         })
     }
 
@@ -152,9 +264,17 @@ impl Parts {
     pub fn router(&self) -> Router {
         let mut router = handlers::router(self);
         let store = self.store.clone();
-        router.set_batch_end(move || store.dispatch());
-        let clients = self.clients.clone();
-        router.set_closed(move |conn| clients.closed(conn));
+        router.set_batch_end(move || {
+            send::flush_counts();
+            store.dispatch();
+        });
+        let stats = self.stats.clone();
+        router.set_opened(move |_| stats.connects.add([1]));
+        let (clients, stats) = (self.clients.clone(), self.stats.clone());
+        router.set_closed(move |conn| {
+            stats.closes.add([1]);
+            clients.closed(conn);
+        });
         router
     }
 }

@@ -97,6 +97,32 @@ async fn nothing_is_lost_or_delivered_twice_by_a_restart() {
     broker.stop().await;
 }
 
+/// What waits longer than its level does now is due at once, as after a clock that was set back; what waits less keeps its
+/// time. Levels that are gone keep their messages, and go on when they are back.
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_levels() {
+    let levels =
+        |text: &'static str| move |setup: &mut config::BrokerSetup| setup.store.message_delay_level = text.into();
+    let mut broker = TestBroker::with(levels("1h 2s 1h 1s")).await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("RE", 1, RW).await;
+    peer.put("RE", 0, "DELAY=1;", "an hour").await;
+    peer.put("RE", 0, "DELAY=3;", "an hour as well").await;
+    broker.restart(levels("1s 1h"), |_| {}).await;
+    let mut peer = broker.connect().await;
+    peer.wait_for_offset("RE", 0, 1).await;
+    // Above the highest level: the highest.
+    peer.put("RE", 0, "DELAY=3;", "cut").await;
+    assert_eq!((peer.max_offset(SCHEDULE, 1).await, peer.max_offset(SCHEDULE, 2).await), (1, 1));
+    broker.restart(levels("1s 1s 1s"), |_| {}).await;
+    let mut peer = broker.connect().await;
+    peer.wait_for_offset("RE", 0, 3).await;
+    let mut bodies: Vec<_> = read(&mut peer, "RE", 0).await.into_iter().map(|record| record.body).collect();
+    bodies.sort();
+    assert_eq!(bodies, ["an hour", "an hour as well", "cut"]);
+    broker.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn t_02_delay_offset_out_of_range() {
     let mut broker = TestBroker::start().await;

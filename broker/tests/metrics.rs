@@ -20,9 +20,16 @@ async fn counters_are_exported_with_javas_names() {
     config.broker.metrics_prom_exporter_port = i32::from(port);
     let running = broker::start(config).await.unwrap();
     assert_eq!(Peer::of(&running).send("T1", 0, "hello").await.code, 0);
+    let mut peer = common::Peer::connect(running.addr()).await;
+    peer.put("T1", 0, "TIMER_DELAY_SEC=1000;", "timed").await;
     let wanted = [
         r#"rocketmq_messages_in_total{cluster="C1",node_type="broker",node_id="bk1",topic="T1",message_type="normal",is_system="false"} 1"#,
         r#"rocketmq_broker_permission{cluster="C1",node_type="broker",node_id="bk1"} 6"#,
+        r#"rocketmq_timing_messages{cluster="C1",node_type="broker",node_id="bk1",topic="T1"} 1"#,
+        r#"rocketmq_timer_enqueue_total{cluster="C1",node_type="broker",node_id="bk1",topic="T1"} 1"#,
+        r#"rocketmq_timer_dequeue_lag{cluster="C1",node_type="broker",node_id="bk1"} 1"#,
+        r#"rocketmq_timer_message_snapshot{cluster="C1",node_type="broker",node_id="bk1",timer_bound_s="3600"} 1"#,
+        r#"rocketmq_delay_message_latency_count{cluster="C1",node_type="broker",node_id="bk1",topic="T1"} 1"#,
     ];
     let deadline = Instant::now() + LIMIT;
     loop {

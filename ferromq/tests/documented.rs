@@ -15,7 +15,7 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(root().join("docs").join(name)).unwrap()
 }
 
-/// The rows `| code | NAME | file | lane |` behind a heading. The files must be there.
+/// The rows `| code | NAME | file | lane | test |` behind a heading. The files must be there, and the tests must speak of the request.
 fn requests(heading: &str, files: &str) -> BTreeSet<String> {
     let text = page("protocol.md");
     let (_, part) = text.split_once(&format!("\n### {heading}\n")).unwrap();
@@ -28,6 +28,10 @@ fn requests(heading: &str, files: &str) -> BTreeSet<String> {
         assert!(file.is_file(), "{}", file.display());
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("impl Handler for"), "{} handles nothing", file.display());
+        let test = root().join(cells[4].trim_matches([' ', '|', '`']));
+        let test = std::fs::read_to_string(&test).unwrap_or_else(|error| panic!("{}: {error}", test.display()));
+        let words = test.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        assert!(words.into_iter().any(|word| word == cells[1]), "{row}: the test does not speak of it");
         assert!(found.insert(format!("{}({})", cells[1], cells[0])), "{row} stands there twice");
     }
     found

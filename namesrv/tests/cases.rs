@@ -10,6 +10,8 @@ use common::{Broker, eventually, world};
 use remoting::body::cluster::ClusterInfo;
 use remoting::body::data_version::DataVersion;
 use remoting::body::fastjson;
+use remoting::body::register::RegisterBrokerBody;
+use remoting::body::topic::TopicConfig;
 use remoting::body::topic_list::TopicList;
 use remoting::client::Client;
 use remoting::header::Empty;
@@ -448,5 +450,37 @@ async fn a_port_in_use_and_a_wrong_address_are_errors() {
     assert!(matches!(namesrv::start(config.clone()).await, Err(namesrv::StartError::Listen { .. })));
     config.netty.listen_port = 70_000;
     assert!(matches!(namesrv::start(config).await, Err(namesrv::StartError::Address { .. })));
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn topics_of_units() {
+    let world = world(|_| {}).await;
+    let peer = world.peer();
+    // Of a unit, with a subscription of a unit, both, neither.
+    let topics = [("U", 1), ("S", 2), ("US", 3), ("N", 0)];
+    let mut body = RegisterBrokerBody { filter_server_list: Some(Vec::new()), ..RegisterBrokerBody::default() };
+    body.topic_config_serialize_wrapper.mapping_data_version = DataVersion::new();
+    body.topic_config_serialize_wrapper.topic_config_table = topics
+        .iter()
+        .map(|(name, flag)| {
+            ((*name).to_owned(), TopicConfig { topic_sys_flag: *flag, ..TopicConfig::new(*name, 4, 6) })
+        })
+        .collect();
+    let bytes = body.to_plain().unwrap();
+    let mut register = NB5.command(&[], 1);
+    register.fields.retain(|(name, _)| name != "bodyCrc32");
+    let register = register.field("bodyCrc32", crc32fast::hash(&bytes) & 0x7FFF_FFFF).body(bytes);
+    assert_eq!(peer.call(register).await.code, 0);
+    for (code, expected) in [
+        (RequestCode::GET_UNIT_TOPIC_LIST, ["U", "US"].as_slice()),
+        (RequestCode::GET_HAS_UNIT_SUB_TOPIC_LIST, &["S", "US"]),
+        (RequestCode::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, &["S"]),
+    ] {
+        let answer = peer.call(Command::request(code)).await;
+        let list: TopicList = fastjson::from_slice(&answer.body).unwrap();
+        let found: Vec<&str> = list.topic_list.iter().map(|name| &**name).collect();
+        assert_eq!((answer.code, found.as_slice()), (0, expected), "{code}");
+    }
     world.server.stop().await;
 }

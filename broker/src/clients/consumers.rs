@@ -9,6 +9,7 @@ use remoting::body::heartbeat::{ConsumeFromWhere, ConsumeType, ConsumerData, Mes
 use remoting::server::ConnHandle;
 
 use super::{Client, Member};
+use crate::filter::ConsumerFilters;
 use crate::push::ids_changed;
 
 /// The connected consumers.
@@ -17,6 +18,8 @@ use crate::push::ids_changed;
 /// table's lock is released, in the order of the changes of one connection.
 pub struct Consumers {
     config: Arc<Live<BrokerConfig>>,
+    /// The expressions among the subscriptions; they outlive the groups' connections.
+    filters: Arc<ConsumerFilters>,
     table: RwLock<Table>,
     /// Groups whose members are to be told at the next round (`realTimeNotifyConsumerChange=false`).
     waiting: Mutex<HashMap<String, Vec<ConnHandle>>>,
@@ -75,8 +78,8 @@ pub struct Membership {
 
 impl Consumers {
     /// Nobody is connected.
-    pub fn new(config: Arc<Live<BrokerConfig>>) -> Consumers {
-        Consumers { config, table: RwLock::default(), waiting: Mutex::default() }
+    pub fn new(config: Arc<Live<BrokerConfig>>, filters: Arc<ConsumerFilters>) -> Consumers {
+        Consumers { config, filters, table: RwLock::default(), waiting: Mutex::default() }
     }
 
     /// Takes a group of a heartbeat. When the client is new in the group, or the topics have changed, all members are
@@ -90,6 +93,10 @@ impl Consumers {
         now: i64,
     ) -> bool {
         let name = data.group_name.as_str();
+        // Members that are told pull at once: the expressions must be there by then.
+        if subscriptions == Subscriptions::Given {
+            self.filters.register(name, &data.subscription_data_set);
+        }
         let members = {
             let mut table = self.table.write();
             let id = client.conn.id();
@@ -117,6 +124,7 @@ impl Consumers {
     /// Takes a client out of a group at its own wish.
     pub fn unregister(&self, group: &str, conn: &ConnHandle, notify: bool) {
         let members = self.table.write().leave(group, conn.id());
+        self.forget_filters(group);
         if let Some(members) = members.filter(|_| notify) {
             self.tell(group, members);
         }
@@ -127,10 +135,13 @@ impl Consumers {
         let changed: Vec<_> = {
             let mut table = self.table.write();
             let groups = table.by_conn.remove(&conn.id()).unwrap_or_default();
-            groups.into_iter().filter_map(|name| Some((table.leave(&name, conn.id())?, name))).collect()
+            groups.into_iter().map(|name| (table.leave(&name, conn.id()), name)).collect()
         };
         for (members, group) in changed {
-            self.tell(&group, members);
+            self.forget_filters(&group);
+            if let Some(members) = members {
+                self.tell(&group, members);
+            }
         }
     }
 
@@ -156,6 +167,7 @@ impl Consumers {
             changed.into_iter().collect()
         };
         for (group, members) in changed {
+            self.forget_filters(&group);
             if let Some(members) = members {
                 self.tell(&group, members);
             }
@@ -240,6 +252,13 @@ impl Consumers {
     pub fn tell_waiting(&self) {
         for (group, members) in std::mem::take(&mut *self.waiting.lock()) {
             ids_changed::push(&group, &members);
+        }
+    }
+
+    /// A group without members has left: its expressions are dead, until one comes back.
+    fn forget_filters(&self, group: &str) {
+        if !self.is_online(group) {
+            self.filters.unregister(group);
         }
     }
 

@@ -6,6 +6,7 @@ use config::{BrokerConfig, Live};
 use remoting::server::ConnHandle;
 
 use super::{Consumers, Producers, QueueLocks};
+use crate::filter::ConsumerFilters;
 
 /// How long a producer may be silent (ms); for consumers it is `channelExpiredTimeout`.
 const PRODUCER_TIMEOUT: i64 = 120_000;
@@ -24,9 +25,9 @@ pub struct Clients {
 
 impl Clients {
     /// Nobody is connected.
-    pub fn new(config: Arc<Live<BrokerConfig>>) -> Clients {
+    pub fn new(config: Arc<Live<BrokerConfig>>, filters: Arc<ConsumerFilters>) -> Clients {
         Clients {
-            consumers: Arc::new(Consumers::new(config.clone())),
+            consumers: Arc::new(Consumers::new(config.clone(), filters)),
             producers: Arc::new(Producers::new(config.clone())),
             locks: Arc::default(),
             config,

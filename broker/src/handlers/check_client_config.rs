@@ -10,6 +10,12 @@ use remoting::server::{Cx, Handler, Outcome};
 use remoting::{Reply, ResponseCode};
 
 use super::bad_body;
+use crate::filter::SQL92;
+use crate::filter::sql::Expression;
+
+/// What Java answers for a language that it has no filter of.
+const NO_SUCH_FILTER: &str = "Cannot invoke \"org.apache.rocketmq.filter.FilterSpi.compile(String)\" because the return \
+     value of \"org.apache.rocketmq.filter.FilterFactory.get(String)\" is null";
 
 /// Accepts subscriptions by tag; those by expression depend on `enablePropertyFilter`.
 pub struct CheckClientConfig {
@@ -40,6 +46,14 @@ impl Handler for CheckClientConfig {
             let remark = format!("The broker does not support consumer to filter message by {kind}");
             return Reply::error(ResponseCode::SYSTEM_ERROR, remark).into();
         }
-        Reply::ok().into()
+        let failed = Reply::code(ResponseCode::SUBSCRIPTION_PARSE_FAILED);
+        let Some(expression) = subscription.sub_string else { return failed.into() };
+        if kind != SQL92 {
+            return failed.remark(NO_SUCH_FILTER).into();
+        }
+        match Expression::compile(&expression) {
+            Ok(_) => Reply::ok().into(),
+            Err(error) => failed.remark(error.to_string()).into(),
+        }
     }
 }

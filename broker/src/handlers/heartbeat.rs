@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use config::{BrokerConfig, Live};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use super::bad_body;
 use crate::clients::{Client, Clients, Subscriptions};
 use crate::groups::Groups;
 use crate::names;
-use crate::stats::now_millis;
+use crate::stats::{Counter, Stats, now_millis};
 use crate::topics::TopicTable;
 
 /// Keeps the tables of connected clients, and makes the groups and their retry topics.
@@ -25,6 +26,7 @@ pub struct Heartbeat {
     clients: Clients,
     groups: Arc<Groups>,
     topics: Arc<TopicTable>,
+    stats: Arc<Stats>,
     /// The last fingerprint of each group's subscriptions.
     fingerprints: Mutex<HashMap<String, i32>>,
 }
@@ -36,8 +38,9 @@ impl Heartbeat {
         clients: Clients,
         groups: Arc<Groups>,
         topics: Arc<TopicTable>,
+        stats: Arc<Stats>,
     ) -> Heartbeat {
-        Heartbeat { config, clients, groups, topics, fingerprints: Mutex::default() }
+        Heartbeat { config, clients, groups, topics, stats, fingerprints: Mutex::default() }
     }
 
     /// Takes one group of the heartbeat; returns whether the client must send its subscriptions again.
@@ -56,6 +59,11 @@ impl Heartbeat {
         self.clients.consumers.register(client, data, subscriptions, notify, now_millis());
         changed
     }
+}
+
+/// Counts a registration that began at `start`.
+fn registered(counter: &Counter<2>, start: Instant) {
+    counter.add([u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), 1]);
 }
 
 impl Handler for Heartbeat {
@@ -80,10 +88,14 @@ impl Handler for Heartbeat {
             if reject_pull && data.consume_type == Some(ConsumeType::Actively) {
                 continue;
             }
+            let start = Instant::now();
             changed |= self.consumer(&client, data, fingerprint, without_sub);
+            registered(&self.stats.consumer_registrations, start);
         }
         for data in &heartbeat.producer_data_set {
+            let start = Instant::now();
             self.clients.producers.register(&data.group_name, &client, now_millis());
+            registered(&self.stats.producer_registrations, start);
         }
         // A client of the first heartbeat version sends everything each time and is told that it must.
         Reply::ok().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", fingerprint == 0 || changed).into()

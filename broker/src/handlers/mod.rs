@@ -19,6 +19,9 @@ use serde::Serialize;
 use crate::metrics;
 use crate::wiring::Parts;
 
+/// The remark of an answer that Java forgets to give one.
+pub(crate) const NOT_SET: &str = "not set any response code";
+
 /// One row of the list.
 type Row = (RequestCode, Lane, Arc<dyn AnyHandler>);
 
@@ -36,8 +39,13 @@ pub fn router(parts: &Parts) -> Router {
 /// What clients send to stay in their groups.
 fn clients(parts: &Parts) -> Vec<Row> {
     let (config, clients) = (&parts.config, &parts.clients);
-    let heartbeat =
-        heartbeat::Heartbeat::new(config.clone(), clients.clone(), parts.groups.clone(), parts.topics.clone());
+    let heartbeat = heartbeat::Heartbeat::new(
+        config.clone(),
+        clients.clone(),
+        parts.groups.clone(),
+        parts.topics.clone(),
+        parts.stats.clone(),
+    );
     vec![
         (RequestCode::HEART_BEAT, Lane::Inline, Arc::new(heartbeat)),
         (

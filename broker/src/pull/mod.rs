@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod cold;
 mod plan;
 mod waiter;
 
@@ -17,14 +18,20 @@ use config::{BrokerConfig, Live};
 use remoting::header::PullMessage;
 use remoting::server::{Cx, Outcome, ReplyTo};
 use remoting::{Reply, ResponseCode};
+use store::lmq::is_lmq;
+use store::record::RecordView;
 use store::{Arrival, ReadRequest, ReadResult, ReadStatus, Store};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::Consumers;
+use crate::cold::ColdControl;
+use crate::filter::ConsumerFilters;
 use crate::groups::Groups;
 use crate::names;
 use crate::offsets::Offsets;
 use crate::parking::Lot;
+use crate::send::properties::Known;
 use crate::stats::Stats;
 use crate::topics::TopicTable;
 use answer::{Page, Status};
@@ -47,37 +54,50 @@ pub struct PullerParts {
     pub offsets: Arc<Offsets>,
     /// Connected consumers.
     pub consumers: Arc<Consumers>,
+    /// Their expressions.
+    pub filters: Arc<ConsumerFilters>,
     /// The store.
     pub store: Arc<Store>,
     /// Counters.
     pub stats: Arc<Stats>,
+    /// Limits of cold reads.
+    pub cold: Arc<ColdControl>,
 }
 
 /// Serves pulls.
 pub struct Puller {
     parts: PullerParts,
     lot: Lot<Waiter>,
+    /// Places for pulls that wait because they read cold data.
+    held: Arc<Semaphore>,
 }
 
 impl Puller {
     /// A puller.
     pub fn new(parts: PullerParts) -> Puller {
-        Puller { parts, lot: Lot::new() }
+        Puller { parts, lot: Lot::new(), held: Arc::new(Semaphore::new(cold::MOST_HELD)) }
     }
 
     /// Handles a pull; `lite` for LITE_PULL_MESSAGE.
-    pub fn pull(&self, cx: &mut Cx<'_>, header: &PullMessage<'_>, lite: bool) -> Outcome {
+    pub fn pull(self: &Arc<Self>, cx: &mut Cx<'_>, header: &PullMessage<'_>, lite: bool) -> Outcome {
         let ask = Ask::of(header, lite);
         let config = self.parts.config.load();
         let plan = match self.plan(&config, cx.conn(), &ask, None) {
             Ok(plan) => plan,
             Err(Rejection { code, remark, header }) => return cx.write(code, Some(&remark), &header, &[]),
         };
+        let limited = self.parts.cold.is_on();
+        if limited && let Some(outcome) = self.put_off(cx, &ask, &plan) {
+            return outcome;
+        }
         let mut read = Scratch::take();
         let page = self.read(&config, &plan, &ask, ask.offset, &mut read);
+        if limited {
+            self.count_cold(ask.group, &read);
+        }
         self.commit(&ask, page.next, true);
         if page.code == ResponseCode::SUCCESS {
-            return if read.suggest_slave { cold(&mut read, page) } else { write(cx, &read, &page) };
+            return if read.suggest_slave { from_disk(&mut read, page) } else { write(cx, &read, &page) };
         }
         drop(read);
         if page.code == ResponseCode::PULL_NOT_FOUND
@@ -196,6 +216,7 @@ impl Puller {
             topic_sys_flag: plan.topic.topic_sys_flag,
             group_sys_flag: plan.group.group_sys_flag,
         };
+        let mut took = Duration::ZERO;
         let reset = self.parts.offsets.take_reset(ask.group, ask.topic, ask.queue_id);
         if let Some(offset) = reset.filter(|_| config.use_server_side_reset_offset) {
             page.status = Status::OffsetReset;
@@ -207,7 +228,8 @@ impl Puller {
             let request = ReadRequest { offset: from, max_messages: ask.max_messages, max_bytes: MAX_PULL_BYTES };
             let start = Instant::now();
             self.parts.store.read(queue, &request, &plan.filter, read);
-            self.parts.stats.get_times.record(start.elapsed(), 1);
+            took = start.elapsed();
+            self.parts.stats.get_times.record(took, 1);
             page.status = Status::of(read.status);
             (page.next, page.min, page.max) = (read.next_offset, read.min_offset, read.max_offset);
         }
@@ -216,17 +238,27 @@ impl Puller {
             let slow = read.suggest_slave;
             page.suggest = if slow { plan.group.which_broker_when_consume_slowly } else { plan.group.broker_id };
         }
-        self.count(&page, ask, read);
+        self.count(&page, plan, ask, read, took);
         page
     }
 
-    fn count(&self, page: &Page, ask: &Ask<'_>, read: &ReadResult) {
+    fn count(&self, page: &Page, plan: &Plan, ask: &Ask<'_>, read: &ReadResult, took: Duration) {
         if page.code != ResponseCode::SUCCESS {
             return self.parts.stats.missed();
         }
-        let reading = self.parts.stats.reading(ask.group, ask.topic);
+        // Light queues come and go: they are counted as one, unless each is asked for.
+        let counted = |name| match is_lmq(name) && !self.parts.config.load().enable_lmq_stats {
+            true => names::LMQ_PREFIX,
+            false => name,
+        };
+        let reading = self.parts.stats.reading(counted(ask.group), counted(ask.topic));
         let user = !names::is_system_group(ask.group) && !self.parts.topics.system.contains(ask.topic);
-        self.parts.stats.got(&reading, read.records.len() as u64, read.bytes as u64, user);
+        let messages = match plan.queue.as_ref().is_some_and(|queue| queue.is_batch()) {
+            true => read.records.iter().map(|record| inner_messages(record)).sum(),
+            false => read.records.len() as u64,
+        };
+        let bytes = read.bytes as u64;
+        self.parts.stats.got(&reading, ask.queue_id, messages, bytes, took, user);
     }
 
     /// Notes how far the group has pulled, and what it says it has consumed (`first`: not when a waiter is served).
@@ -297,18 +329,24 @@ fn append(read: &ReadResult, out: &mut Vec<u8>) {
     }
 }
 
+/// Messages in a record of a batch queue.
+fn inner_messages(record: &[u8]) -> u64 {
+    let record = RecordView::parse(record).ok();
+    record.and_then(|record| record.properties().get(Known::InnerNum.name())?.parse().ok()).unwrap_or(1)
+}
+
 fn send_rejection(reply_to: ReplyTo, rejection: &Rejection) {
     reply_to.send_with(rejection.code, Some(&rejection.remark), &rejection.header, |_| {});
 }
 
 /// Messages that lie so far back that they must be read from the disk: copied where waiting for it hurts nobody.
-fn cold(read: &mut ReadResult, page: Page) -> Outcome {
-    let mut cold = std::mem::replace(read, EMPTY);
+fn from_disk(read: &mut ReadResult, page: Page) -> Outcome {
+    let mut read = std::mem::replace(read, EMPTY);
     Outcome::Later(Box::pin(async move {
         let body = tokio::task::spawn_blocking(move || {
             let mut body = Vec::new();
-            append(&cold, &mut body);
-            cold.records.clear();
+            append(&read, &mut body);
+            read.records.clear();
             body
         });
         match body.await {

@@ -12,7 +12,7 @@ use store::Queue;
 
 use super::ask::Ask;
 use super::{Puller, waiter::Waiter};
-use crate::filter::{TagFilter, tags};
+use crate::filter::{ConsumerFilter, Filter, SqlFilter, TagFilter, tags};
 use crate::names;
 use crate::send::FAQ;
 use crate::topics::{PERM_READ, Topic};
@@ -23,7 +23,7 @@ pub(super) struct Plan {
     pub(super) group: Arc<SubscriptionGroupConfig>,
     /// `None`: a lite topic that nobody has sent to.
     pub(super) queue: Option<Arc<Queue>>,
-    pub(super) filter: TagFilter,
+    pub(super) filter: Filter,
 }
 
 /// A pull that may not.
@@ -102,7 +102,7 @@ impl Puller {
         }
         let filter = match parked {
             Some(waiter) if ask.carries_subscription() => waiter.filter.clone(),
-            _ if ask.carries_subscription() => filter_of_request(config, ask)?,
+            _ if ask.carries_subscription() => self.filter_of_request(config, ask)?,
             _ => self.filter_of_heartbeat(config, ask, &group)?,
         };
         if config.reject_pull_consumer_enable && self.is_stranger(conn, ask.group) {
@@ -124,7 +124,7 @@ impl Puller {
         config: &BrokerConfig,
         ask: &Ask<'_>,
         group: &SubscriptionGroupConfig,
-    ) -> Result<TagFilter, Rejection> {
+    ) -> Result<Filter, Rejection> {
         let Some(found) = self.parts.consumers.find(ask.group, ask.topic) else {
             let remark = format!("the consumer's group info not exist{FAQ}");
             return reject(ResponseCode::SUBSCRIPTION_NOT_EXIST, remark);
@@ -144,10 +144,52 @@ impl Puller {
         if subscription.sub_version < ask.sub_version {
             return reject(ResponseCode::SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest");
         }
-        if !subscription.is_tag_type() {
-            return sql_unsupported(config, subscription.expression_type.as_deref().unwrap_or_default());
+        if subscription.is_tag_type() {
+            return Ok(Filter::Tags(filter_of(&subscription)));
         }
-        Ok(filter_of(&subscription))
+        let Some(filter) = self.parts.filters.get(ask.topic, ask.group) else {
+            let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
+            return reject(ResponseCode::FILTER_DATA_NOT_EXIST, remark);
+        };
+        if filter.client_version < ask.sub_version {
+            return reject(ResponseCode::FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest");
+        }
+        self.filter_by(config, ask, subscription.expression_type.as_deref().unwrap_or_default(), filter)
+    }
+
+    /// The filter that the request carries.
+    fn filter_of_request(&self, config: &BrokerConfig, ask: &Ask<'_>) -> Result<Filter, Rejection> {
+        let filter = match ask.expression_type {
+            None | Some("TAG") => TagFilter::parse(ask.expression).ok(),
+            Some(_) if ask.expression.is_empty() => None,
+            // Java takes an empty type for tags, but reads no tags from the expression then.
+            Some("") if ask.expression == tags::ALL => Some(TagFilter::all()),
+            Some("") => Some(TagFilter::of_codes([])),
+            // An expression that cannot be compiled lets everything through, as with Java.
+            Some(kind) => {
+                let filter = ConsumerFilter::build(ask.group, ask.topic, ask.expression, Some(kind));
+                return self.filter_by(config, ask, kind, Arc::new(filter));
+            }
+        };
+        match filter {
+            Some(filter) => Ok(Filter::Tags(filter)),
+            None => reject(ResponseCode::SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"),
+        }
+    }
+
+    fn filter_by(
+        &self,
+        config: &BrokerConfig,
+        ask: &Ask<'_>,
+        kind: &str,
+        filter: Arc<ConsumerFilter>,
+    ) -> Result<Filter, Rejection> {
+        if !config.enable_property_filter {
+            let remark = format!("The broker does not support consumer to filter message by {kind}");
+            return reject(ResponseCode::SYSTEM_ERROR, remark);
+        }
+        let retried = config.filter_support_retry && ask.topic.starts_with(names::RETRY_PREFIX);
+        Ok(Filter::Sql(Arc::new(SqlFilter::new(Some(filter), retried.then(|| self.parts.filters.clone())))))
     }
 
     /// Whether a pull comes from a group or a connection that no heartbeat has announced.
@@ -167,28 +209,4 @@ fn filter_of(subscription: &SubscriptionData) -> TagFilter {
         return TagFilter::all();
     }
     TagFilter::of_codes(subscription.code_set.iter().copied())
-}
-
-fn filter_of_request(config: &BrokerConfig, ask: &Ask<'_>) -> Result<TagFilter, Rejection> {
-    const FAILED: &str = "parse the consumer's subscription failed";
-    let filter = match ask.expression_type {
-        None | Some("TAG") => TagFilter::parse(ask.expression).ok(),
-        Some(_) if ask.expression.is_empty() => None,
-        // Java takes an empty type for tags, but reads no tags from the expression then.
-        Some("") if ask.expression == tags::ALL => Some(TagFilter::all()),
-        Some("") => Some(TagFilter::of_codes([])),
-        Some(kind) => return sql_unsupported(config, kind),
-    };
-    match filter {
-        Some(filter) => Ok(filter),
-        None => reject(ResponseCode::SUBSCRIPTION_PARSE_FAILED, FAILED),
-    }
-}
-
-/// There is no evaluator of SQL expressions: the answer is that of a broker whose `enablePropertyFilter` is false.
-fn sql_unsupported<T>(config: &BrokerConfig, kind: &str) -> Result<T, Rejection> {
-    if config.enable_property_filter {
-        tracing::debug!(kind, "enablePropertyFilter is set, but expressions are not supported yet");
-    }
-    reject(ResponseCode::SYSTEM_ERROR, format!("The broker does not support consumer to filter message by {kind}"))
 }

@@ -9,7 +9,7 @@ use remoting::server::ReplyTo;
 use store::Queue;
 
 use super::ask::Ask;
-use crate::filter::TagFilter;
+use crate::filter::Filter;
 use crate::parking::Waiting;
 
 /// A parked pull, about 150 bytes.
@@ -18,7 +18,7 @@ pub(super) struct Waiter {
     pub(super) queue: Arc<Queue>,
     /// Kept for its name.
     pub(super) group: Arc<SubscriptionGroupConfig>,
-    pub(super) filter: TagFilter,
+    pub(super) filter: Filter,
     /// The offset that the client asked for.
     pub(super) offset: i64,
     /// Everything before this offset is known not to match.

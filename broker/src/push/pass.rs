@@ -10,6 +10,21 @@ use crate::clients::{Client, Consumers};
 /// Java's ordinal of V3_1_8_SNAPSHOT: older consumers do not know these requests.
 const OLDEST: i32 = 62;
 
+/// Java's ordinal of V3_0_7_SNAPSHOT: older consumers neither tell how far they are nor can be moved.
+const OLDEST_WITH_STATUS: i32 = 28;
+
+/// Whether a consumer is new enough to tell its offsets and to be moved.
+///
+/// # Errors
+/// The answer to the administrator when it is not.
+pub fn check_knows_status(client: &Client) -> Result<(), Reply> {
+    if client.version >= OLDEST_WITH_STATUS {
+        return Ok(());
+    }
+    let remark = format!("the client does not support this feature. version={}", client.version);
+    Err(Reply::error(ResponseCode::SYSTEM_ERROR, remark))
+}
+
 /// The fields of a request, to be sent again.
 pub fn fields(request: &Request<'_>) -> Vec<(String, String)> {
     request.fields.iter().map(|field| (field.name.to_owned(), field.value.to_cow().into_owned())).collect()

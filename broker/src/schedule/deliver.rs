@@ -51,6 +51,10 @@ impl ReadFilter for Due {
         self.later.set(Some(time));
         false
     }
+
+    fn without_ext(&self, record: &RecordView<'_>) -> bool {
+        self.by_tags_code(record.store_timestamp().saturating_add(self.delay))
+    }
 }
 
 impl<'p> Delivery<'p> {
@@ -160,9 +164,14 @@ fn deliver(parts: &ScheduleParts, view: &RecordView<'_>) -> bool {
     let queue = parts.store.queue_or_create(topic, queue_id);
     match parts.store.append(&queue, &message) {
         Ok(appended) => {
-            if let Some(found) = parts.topics.get(topic) {
-                let user = !parts.topics.system.contains(topic);
-                parts.stats.put(&found.stats, 1, appended.end - appended.phys_offset, user);
+            let bytes = appended.end - appended.phys_offset;
+            if parts.store_config.load().enable_schedule_message_stats {
+                parts.stats.delivered(view.queue_id(), bytes);
+                if let Some(found) = parts.topics.get(topic) {
+                    parts.stats.put(&found.stats, 1, bytes, !parts.topics.system.contains(topic));
+                }
+            } else {
+                parts.stats.puts.add([1, bytes]);
             }
             true
         }

@@ -33,6 +33,10 @@ pub struct Stored<'a> {
     pub queue_offset: i64,
     /// The producer's unique key.
     pub transaction_id: Option<&'a str>,
+    /// With what the message can be recalled while the timer has it.
+    pub recall_handle: Option<&'a str>,
+    /// The producer's unique key, when the messages of a batch stayed one record: that they did is news to the producer.
+    pub batch_id: Option<&'a str>,
 }
 
 impl WriteHeader for Stored<'_> {
@@ -42,6 +46,12 @@ impl WriteHeader for Stored<'_> {
         sink.number("queueOffset", self.queue_offset);
         if let Some(id) = self.transaction_id {
             sink.text("transactionId", id);
+        }
+        if let Some(handle) = self.recall_handle {
+            sink.text("recallHandle", handle);
+        }
+        if let Some(id) = self.batch_id {
+            sink.text("batchUniqId", id);
         }
         self.region.write(sink);
     }

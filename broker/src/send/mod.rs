@@ -9,6 +9,7 @@
 mod answer;
 mod batch;
 mod delay;
+mod half;
 
 pub mod properties;
 mod put;
@@ -40,10 +41,13 @@ use crate::identity::Identity;
 use crate::names;
 use crate::schedule::DelayLevels;
 use crate::stats::{Stats, now_millis};
+use crate::timer::{RecallHandle, Timer};
 use crate::topics::{PERM_WRITE, TopicTable, perm_text};
+use crate::transaction::Counts;
 use answer::{IdText, Region, Stored};
 use properties::{Known, Properties};
 use targets::Targets;
+pub(crate) use targets::is_batch;
 
 /// Properties that the broker sets itself, whatever the producer sent.
 const OWN: &[Known] = &[Known::Region, Known::TraceOn, Known::Cluster, Known::PopCheckPoint];
@@ -68,6 +72,10 @@ pub struct SenderParts {
     pub identity: Arc<Identity>,
     /// The delay levels.
     pub levels: Arc<DelayLevels>,
+    /// Open transactions.
+    pub transactions: Arc<Counts>,
+    /// Messages for an arbitrary time; `None` when they are refused.
+    pub timer: Option<Arc<Timer>>,
 }
 
 /// Takes messages from producers and puts them into the store.
@@ -93,6 +101,11 @@ struct Local {
 
 thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
+}
+
+/// Adds to the statistics what this thread has sent since the last call: at the end of each read batch.
+pub fn flush_counts() {
+    LOCAL.with_borrow_mut(|local| local.targets.flush());
 }
 
 impl Sender {
@@ -123,7 +136,7 @@ impl Sender {
         let config = self.parts.config.load();
         let outcome = LOCAL.with_borrow_mut(|local| self.take(cx, &config, local, incoming));
         outcome.unwrap_or_else(|refusal| {
-            self.parts.stats.put_failures.add(1);
+            self.parts.stats.put_failures.add([1]);
             cx.write(refusal.code, Some(&refusal.remark), &self.region(&config), &[])
         })
     }
@@ -207,11 +220,8 @@ impl Sender {
         if target.compacted && properties.text(Known::Keys).is_none_or(|keys| keys.trim().is_empty()) {
             return Err(Refusal::new(ResponseCode::MESSAGE_ILLEGAL, "Required message key is missing"));
         }
-        if target.batch_queues {
-            return Err(batch_queues_refused(&incoming.topic));
-        }
         properties.append_encoded(&self.own[usize::from(config.trace_on)]);
-        self.refuse_transaction(config, incoming, properties)?;
+        let half = self.is_half(config, incoming, properties)?;
         let waits = properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait);
         let message = Message {
             flag: incoming.flag,
@@ -222,16 +232,23 @@ impl Sender {
             body: cx.body(),
         };
         let put = match &dead_letter {
+            _ if half => {
+                let (topic, queue_id) = dead_letter.as_ref().map_or((&*incoming.topic, queue_id), |(t, q)| (t, *q));
+                self.put_half(topic, queue_id, &message, properties)?
+            }
             Some((topic, dead_queue)) => self.put(topic, *dead_queue, &message, properties)?,
             None => self.put_to(target, &incoming.topic, queue_id, &message, properties)?,
         };
         let message_id = IdText::of(self.message_id(put.appended.phys_offset));
+        let recall_handle = put.due.and_then(|due| self.recall_handle(due, properties));
         let stored = Stored {
             region: self.region(config),
             message_id: message_id.as_str(),
             queue_id,
             queue_offset: put.appended.queue_offset,
             transaction_id: properties.text(Known::UniqueKey),
+            recall_handle: recall_handle.as_deref(),
+            batch_id: None,
         };
         Ok(self.answer(cx, waits, put.appended.end, &stored))
     }
@@ -283,7 +300,7 @@ impl Sender {
             Some(topic) => topic,
             None => self.create_topic(cx, incoming)?,
         };
-        Ok(targets.add(topic, name, &topics.system, self.owner, generation))
+        Ok(targets.add(topic, name, &topics.system, &self.parts.stats, self.owner, generation))
     }
 
     fn create_topic(&self, cx: &Cx<'_>, incoming: &SendRequest<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
@@ -308,23 +325,11 @@ impl Sender {
         }
     }
 
-    /// First halves of transactions need a service that finishes them.
-    fn refuse_transaction(
-        &self,
-        config: &BrokerConfig,
-        incoming: &SendRequest<'_>,
-        properties: &Properties,
-    ) -> Result<(), Refusal> {
-        if !properties.is_true(Known::TransactionPrepared) {
-            return Ok(());
-        }
-        // Old clients send retries of transactional messages with the property still set.
-        if incoming.reconsume_times > 0 && delay::level_of(properties)? > 0 {
-            return Ok(());
-        }
-        let why = if config.reject_transaction_message { "is forbidden" } else { "is not supported yet" };
-        let remark = format!("the broker[{}] sending transaction message {why}", config.broker_ip1);
-        Err(Refusal::new(ResponseCode::NO_PERMISSION, remark))
+    /// With what a producer recalls a message that is due in some tick; retries cannot be recalled.
+    fn recall_handle(&self, due: i64, properties: &Properties) -> Option<String> {
+        let topic = properties.text(Known::RealTopic).filter(|topic| !topic.starts_with(names::RETRY_PREFIX))?;
+        // One more than the tick: the same tick when it is cut again.
+        Some(RecallHandle::encode(topic, &self.parts.identity.name, due + 1, properties.text(Known::UniqueKey)?))
     }
 
     fn region<'s>(&'s self, config: &BrokerConfig) -> Region<'s> {
@@ -377,11 +382,6 @@ pub(crate) fn random_queue(queues: i32) -> Result<i32, Refusal> {
 
 fn sending_forbidden(config: &BrokerConfig) -> Refusal {
     let remark = format!("the broker[{}] sending message is forbidden", config.broker_ip1);
-    Refusal::new(ResponseCode::NO_PERMISSION, remark)
-}
-
-fn batch_queues_refused(topic: &str) -> Refusal {
-    let remark = format!("topic[{topic}] has batch consume queues, which this broker does not write yet");
     Refusal::new(ResponseCode::NO_PERMISSION, remark)
 }
 

@@ -89,10 +89,18 @@ known! {
     TimerDeliverMs = b"TIMER_DELIVER_MS",
     /// When the timer delivers a message that it has already taken.
     TimerOutMs = b"TIMER_OUT_MS",
+    /// Key of the timed message that this one recalls.
+    TimerDeleteKey = b"TIMER_DEL_UNIQKEY",
     /// Id of the client that a reply is for.
     ReplyToClient = b"REPLY_TO_CLIENT",
     /// When a reply was handed to that client, in milliseconds since the epoch.
     PushReplyTime = b"PUSH_REPLY_TIME",
+    /// Id of a transaction: the producer's unique key.
+    TransactionId = b"__transactionId__",
+    /// How often the producer of a first half was asked.
+    CheckTimes = b"TRANSACTION_CHECK_TIMES",
+    /// Queue offset of a first half that was put back, as its producer knows it.
+    PreparedQueueOffset = b"TRAN_PREPARED_QUEUE_OFFSET",
 }
 
 /// Up to so many entries are compared with one another for repeated names; beyond it a map does it.
@@ -156,6 +164,21 @@ impl Properties {
     pub fn put(&mut self, known: Known, value: &[u8]) {
         self.remove(known);
         self.append(known, value);
+    }
+
+    /// Sets an entry to the value of another one; nothing happens when that is not there.
+    pub fn copy(&mut self, from: Known, to: Known) {
+        if self.get(from).is_none() {
+            return;
+        }
+        self.remove(to);
+        let (value_start, value_end) = self.marks[from as usize];
+        self.bytes.extend_from_slice(to.name().as_bytes());
+        self.bytes.push(NAME_VALUE_SEPARATOR);
+        let start = self.bytes.len();
+        self.bytes.extend_from_within(value_start as usize..value_end as usize);
+        self.marks[to as usize] = (start as u32, self.bytes.len() as u32);
+        self.bytes.push(PROPERTY_SEPARATOR);
     }
 
     /// Removes an entry when it is there.
@@ -374,6 +397,15 @@ mod tests {
         assert_eq!(properties.text(Known::UniqueKey), Some("other"));
         assert_eq!(properties.text(Known::Wait), Some("False"));
         assert_eq!(properties.as_bytes(), b"POP_CKX\x01y\x02WAIT\x01False\x02UNIQ_KEY\x01other\x02REAL_TOPIC\x01T\x02");
+    }
+
+    #[test]
+    fn a_value_is_copied() {
+        let (_, mut properties) = normalised("__transactionId__\x01old\x02UNIQ_KEY\x01id\x02KEYS\x01k");
+        properties.copy(Known::UniqueKey, Known::TransactionId);
+        properties.copy(Known::Delay, Known::Keys);
+        assert_eq!(properties.as_bytes(), b"UNIQ_KEY\x01id\x02KEYS\x01k\x02__transactionId__\x01id\x02");
+        assert_eq!((properties.text(Known::TransactionId), properties.text(Known::Keys)), (Some("id"), Some("k")));
     }
 
     /// What Java's string2messageProperties makes of a string, as an ordered list.

@@ -173,7 +173,15 @@ impl Sender {
         let region = Region { region: &self.parts.identity.region, trace_on };
         let Some((id, queue_offset)) = place else { return reply.header(&region) };
         let message_id = id.as_str();
-        reply.header(&Stored { region, message_id, queue_id, queue_offset, transaction_id: None })
+        reply.header(&Stored {
+            region,
+            message_id,
+            queue_id,
+            queue_offset,
+            transaction_id: None,
+            recall_handle: None,
+            batch_id: None,
+        })
     }
 
     /// The id and the queue offset of the stored reply; `None` when the store refuses it.

@@ -11,6 +11,7 @@ use store::Store;
 use crate::names;
 use crate::offsets::Offsets;
 use crate::stats::Stats;
+use crate::timer::Timer;
 use crate::topics::TopicTable;
 
 /// Deletes a topic. One that does not exist is a success, as in Java.
@@ -25,6 +26,8 @@ pub struct DeleteTopic {
     pub stats: Arc<Stats>,
     /// Messages.
     pub store: Arc<Store>,
+    /// Messages for an arbitrary time.
+    pub timer: Option<Arc<Timer>>,
 }
 
 impl Handler for DeleteTopic {
@@ -56,6 +59,9 @@ impl Handler for DeleteTopic {
             self.offsets.remove_topic(&topic);
             self.stats.remove_topic(&topic);
             self.store.delete_topic(&topic);
+            if let Some(timer) = &self.timer {
+                timer.counts().remove(&topic);
+            }
         }
         Reply::ok().into()
     }

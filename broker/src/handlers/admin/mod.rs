@@ -2,28 +2,45 @@
 
 mod all_groups;
 mod all_topics;
+mod broker_consume_stats;
 mod clean_expired_consume_queue;
 mod clean_unused_topic;
+mod clone_group_offset;
+mod cold_data;
 mod connections;
 mod consume_directly;
+mod consume_queue;
 mod consume_stats;
 mod consumer_offsets;
+mod consumer_status;
+mod correction_offset;
 mod create_topic;
+mod delay_offsets;
 mod delete_expired_commitlog;
 mod delete_group;
 mod delete_topic;
 mod group_config;
+mod group_forbidden;
 mod group_topics;
+mod ha_status;
+mod read_ahead;
+mod request_mode;
+mod reset_offset;
+mod rocksdb;
 mod running_info;
 mod runtime_info;
 mod settings;
 mod subscription;
 mod system_topics;
 mod time_span;
+mod timer_check_point;
+mod timer_engine;
+mod timer_metrics;
 mod topic_config;
 mod topic_groups;
 mod topic_stats;
 mod update_group;
+mod view_stats;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +77,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
                 offsets: offsets.clone(),
                 stats: stats.clone(),
                 store: store.clone(),
+                timer: parts.timer.clone(),
             }),
         ),
         (
@@ -71,7 +89,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         (
             Code::GET_TOPIC_STATS_INFO,
             Lane::Blocking,
-            Arc::new(topic_stats::TopicStatsInfo::new(identity.clone(), topics.clone(), store.clone())),
+            Arc::new(topic_stats::TopicStatsInfo::new(identity.clone(), topics.clone(), stats.clone(), store.clone())),
         ),
         (
             Code::QUERY_TOPIC_CONSUME_BY_WHO,
@@ -157,6 +175,43 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Arc::new(subscription::Subscription::new(clients.consumers.clone())),
         ),
         (
+            Code::INVOKE_BROKER_TO_RESET_OFFSET,
+            Lane::Blocking,
+            Arc::new(reset_offset::ResetOffset {
+                config: config.clone(),
+                identity: identity.clone(),
+                topics: topics.clone(),
+                groups: groups.clone(),
+                offsets: offsets.clone(),
+                consumers: clients.consumers.clone(),
+                store: store.clone(),
+            }),
+        ),
+        (
+            Code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            Lane::Inline,
+            Arc::new(consumer_status::ConsumerStatusOf::new(clients.consumers.clone())),
+        ),
+        (
+            Code::CLONE_GROUP_OFFSET,
+            Lane::Inline,
+            Arc::new(clone_group_offset::CloneGroupOffset::new(
+                topics.clone(),
+                clients.consumers.clone(),
+                offsets.clone(),
+            )),
+        ),
+        (
+            Code::QUERY_CORRECTION_OFFSET,
+            Lane::Blocking,
+            Arc::new(correction_offset::CorrectionOffset::new(offsets.clone(), store.clone())),
+        ),
+        (
+            Code::UPDATE_AND_GET_GROUP_FORBIDDEN,
+            Lane::Blocking,
+            Arc::new(group_forbidden::GroupForbidden::new(groups.clone())),
+        ),
+        (
             Code::GET_ALL_CONSUMER_OFFSET,
             Lane::Blocking,
             Arc::new(consumer_offsets::ConsumerOffsets::new(offsets.clone())),
@@ -192,6 +247,49 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
                 store: store.clone(),
             }),
         ),
+        (Code::UPDATE_COLD_DATA_FLOW_CTR_CONFIG, Lane::Inline, Arc::new(cold_data::SetLimits(parts.cold.clone()))),
+        (Code::REMOVE_COLD_DATA_FLOW_CTR_CONFIG, Lane::Inline, Arc::new(cold_data::RemoveLimit(parts.cold.clone()))),
+        (Code::GET_COLD_DATA_FLOW_CTR_INFO, Lane::Blocking, Arc::new(cold_data::ColdReads(parts.cold.clone()))),
+        (Code::SET_COMMITLOG_READ_MODE, Lane::Blocking, Arc::new(read_ahead::SetReadMode::new(store_config.clone()))),
+        (Code::GET_ALL_DELAY_OFFSET, Lane::Blocking, Arc::new(delay_offsets::DelayOffsets(parts.schedule.clone()))),
+        (Code::CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Lane::Inline, Arc::new(rocksdb::CheckQueues)),
+        (Code::EXPORT_ROCKSDB_CONFIG_TO_JSON, Lane::Inline, Arc::new(rocksdb::ExportSettings)),
+        (
+            Code::SET_MESSAGE_REQUEST_MODE,
+            Lane::Blocking,
+            Arc::new(request_mode::SetMode::new(topics.clone(), groups.clone(), parts.request_modes.clone())),
+        ),
+        (
+            Code::GET_ALL_MESSAGE_REQUEST_MODE,
+            Lane::Blocking,
+            Arc::new(request_mode::AllModes(parts.request_modes.clone())),
+        ),
+        (Code::GET_BROKER_HA_STATUS, Lane::Inline, Arc::new(ha_status::HaState::new(identity.clone(), store.clone()))),
+        (Code::RESET_MASTER_FLUSH_OFFSET, Lane::Inline, Arc::new(ha_status::ResetMasterFlushOffset)),
+        (Code::GET_BROKER_EPOCH_CACHE, Lane::Inline, Arc::new(ha_status::EpochCache)),
+        (
+            Code::VIEW_BROKER_STATS_DATA,
+            Lane::Inline,
+            Arc::new(view_stats::ViewStats::new(topics.clone(), stats.clone())),
+        ),
+        (
+            Code::GET_BROKER_CONSUME_STATS,
+            Lane::Blocking,
+            Arc::new(broker_consume_stats::BrokerConsumeStats {
+                identity: identity.clone(),
+                topics: topics.clone(),
+                groups: groups.clone(),
+                offsets: offsets.clone(),
+                consumers: clients.consumers.clone(),
+                stats: stats.clone(),
+                store: store.clone(),
+            }),
+        ),
+        (
+            Code::QUERY_CONSUME_QUEUE,
+            Lane::Blocking,
+            Arc::new(consume_queue::QueueEntries::new(clients.consumers.clone(), store.clone())),
+        ),
         (
             Code::GET_BROKER_RUNTIME_INFO,
             Lane::Blocking,
@@ -201,6 +299,22 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
                 stats: stats.clone(),
                 store: store.clone(),
                 schedule: parts.schedule.clone(),
+                timer: parts.timer.clone(),
+            }),
+        ),
+        (
+            Code::GET_TIMER_CHECK_POINT,
+            Lane::Blocking,
+            Arc::new(timer_check_point::TimerCheckPoint::new(parts.timer.clone())),
+        ),
+        (Code::GET_TIMER_METRICS, Lane::Blocking, Arc::new(timer_metrics::TimerMetrics::new(parts.timer.clone()))),
+        (
+            Code::SWITCH_TIMER_ENGINE,
+            Lane::Blocking,
+            Arc::new(timer_engine::SwitchTimerEngine {
+                timer: parts.timer.clone(),
+                store_config: store_config.clone(),
+                settings: parts.settings.clone(),
             }),
         ),
         (

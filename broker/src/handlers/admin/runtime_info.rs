@@ -13,7 +13,8 @@ use store::record::RecordView;
 
 use crate::handlers::json;
 use crate::schedule::Schedule;
-use crate::stats::{DayTotals, Stats, Traffic, now_millis};
+use crate::stats::{BYTES, DayTotals, MESSAGES, Stats, Traffic, now_millis};
+use crate::timer::Timer;
 
 /// Answers with everything that exporters and mqadmin read.
 pub struct RuntimeInfo {
@@ -27,6 +28,8 @@ pub struct RuntimeInfo {
     pub store: Arc<Store>,
     /// Delayed messages.
     pub schedule: Arc<Schedule>,
+    /// Messages for an arbitrary time.
+    pub timer: Option<Arc<Timer>>,
 }
 
 impl Handler for RuntimeInfo {
@@ -53,11 +56,11 @@ impl RuntimeInfo {
         table.add("brokerVersionDesc", "V5_5_0");
         table.add("startAcceptSendRequestTimeStamp", self.config.load().start_accept_send_request_time_stamp);
         // Java divides by this total, so it is never 0.
-        let puts = stats.puts.sum().max(1);
+        let puts = stats.puts.sum(MESSAGES).max(1);
         table.add("putMessageTimesTotal", puts);
-        table.add("putMessageSizeTotal", stats.put_bytes.sum());
-        table.add("putMessageAverageSize", double(stats.put_bytes.sum() as f64 / puts as f64));
-        table.add("putMessageFailedTimes", stats.put_failures.sum());
+        table.add("putMessageSizeTotal", stats.puts.sum(BYTES));
+        table.add("putMessageAverageSize", double(stats.puts.sum(BYTES) as f64 / puts as f64));
+        table.add("putMessageFailedTimes", stats.put_failures.sum(0));
         table.add("putMessageEntireTimeMax", stats.put_times.max_millis());
         table.add("putMessageDistributeTime", stats.put_times.distribution());
         table.add("putLatency99", format!("{:.2}", stats.put_times.percentile(0.99)));
@@ -85,6 +88,10 @@ impl RuntimeInfo {
         let log = self.store.log_range();
         table.add("commitLogMinOffset", log.start);
         table.add("commitLogMaxOffset", log.end);
+        // Not in Java, which does not know.
+        if let Some(why) = self.store.health().why_refused() {
+            table.add("storeRefusesMessages", why);
+        }
         table.add("remainHowManyDataToFlush", human(log.end.saturating_sub(self.store.flushed().get())));
         table.add("dispatchBehindBytes", log.end.saturating_sub(self.store.dispatched()));
         table.add("earliestMessageTimeStamp", self.earliest(log.start));
@@ -135,17 +142,20 @@ impl RuntimeInfo {
         table.add("EndTransactionThreadPoolQueueCapacity", config.end_transaction_pool_queue_capacity);
         table.add("dispatchMaxBuffer", 0);
         table.add("pageCacheLockTimeMills", 0);
-        // Java's answer without a transient store pool.
-        table.add("remainTransientStoreBufferNumbs", i32::MAX);
-        for (key, value) in [
-            ("timerReadBehind", "0"),
-            ("timerOffsetBehind", "0"),
-            ("timerCongestNum", "0"),
-            ("timerEnqueueTps", "0.0"),
-            ("timerDequeueTps", "0.0"),
-        ] {
-            table.add(key, value);
+        // Java's answer without a transient store pool is the largest number.
+        let pool = self.store.pool_remaining();
+        table.add("remainTransientStoreBufferNumbs", pool.unwrap_or(i32::MAX as usize));
+        if pool.is_some() {
+            table.add("remainHowManyDataToCommit", human(self.store.uncommitted()));
         }
+        let timer = self.timer.as_ref();
+        let number = |of: fn(&Timer) -> i64| timer.map_or(0, |timer| of(timer));
+        table.add("timerReadBehind", number(|timer| timer.behind_millis() / 1000));
+        table.add("timerOffsetBehind", number(Timer::untaken));
+        table.add("timerCongestNum", number(Timer::waiting));
+        let (taken, delivered) = timer.map_or((0.0, 0.0), |timer| timer.rates());
+        table.add("timerEnqueueTps", double(taken));
+        table.add("timerDequeueTps", double(delivered));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::{Local, TimeZone};
 use remoting::body::consume_stats::{ConsumeTimeSpans, QueueTimeSpan};
 use remoting::body::message_queue::MessageQueue;
 use remoting::header::QueryConsumeTimeSpan;
@@ -46,13 +47,23 @@ impl TimeSpan {
         let time = |offset: i64| queue.as_ref().map_or(-1, |queue| self.store.store_time(queue, offset));
         let (min, max) = queue.as_ref().map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()));
         let consumed = self.offsets.query(group, topic, id).unwrap_or(-1);
-        let min_time_stamp = time(min);
+        let (min_time_stamp, max_time_stamp) = (time(min), time(max - 1));
+        let consume_time_stamp = if consumed > 0 { time(consumed - 1) } else { min_time_stamp };
         QueueTimeSpan {
-            consume_time_stamp: if consumed > 0 { time(consumed - 1) } else { min_time_stamp },
+            consume_time_stamp,
+            consume_time_stamp_str: local(consume_time_stamp),
             delay_time: if consumed < max { now_millis() - time(consumed) } else { 0 },
-            max_time_stamp: time(max - 1),
+            max_time_stamp,
+            max_time_stamp_str: local(max_time_stamp),
             message_queue: MessageQueue::new(topic, &self.identity.name, id),
             min_time_stamp,
+            min_time_stamp_str: local(min_time_stamp),
         }
     }
+}
+
+/// A time (ms since the epoch) for people: `2026-11-29#17:27:20:776`, local.
+fn local(millis: i64) -> String {
+    let time = Local.timestamp_millis_opt(millis).single();
+    time.map(|time| time.format("%Y-%m-%d#%H:%M:%S:%3f").to_string()).unwrap_or_default()
 }

@@ -12,20 +12,26 @@ use store::Store;
 
 use crate::handlers::json;
 use crate::identity::Identity;
-use crate::stats::Window;
+use crate::stats::Stats;
 use crate::topics::TopicTable;
 
 /// Answers with the offsets of all queues of a topic.
 pub struct TopicStatsInfo {
     identity: Arc<Identity>,
     topics: Arc<TopicTable>,
+    stats: Arc<Stats>,
     store: Arc<Store>,
 }
 
 impl TopicStatsInfo {
     /// The handler.
-    pub fn new(identity: Arc<Identity>, topics: Arc<TopicTable>, store: Arc<Store>) -> TopicStatsInfo {
-        TopicStatsInfo { identity, topics, store }
+    pub fn new(
+        identity: Arc<Identity>,
+        topics: Arc<TopicTable>,
+        stats: Arc<Stats>,
+        store: Arc<Store>,
+    ) -> TopicStatsInfo {
+        TopicStatsInfo { identity, topics, stats, store }
     }
 
     fn queue(&self, topic: &str, id: i32) -> TopicOffset {
@@ -52,10 +58,7 @@ impl Handler for TopicStatsInfo {
             let queue = MessageQueue::new(&topic.topic_name, &self.identity.name, id);
             (ObjectKey(queue), self.queue(&topic.topic_name, id))
         });
-        json(&TopicStatsTable {
-            offset_table: offsets.collect(),
-            topic_put_tps: topic.stats.put_messages.rate(Window::Minute).per_second,
-        })
-        .into()
+        json(&TopicStatsTable { offset_table: offsets.collect(), topic_put_tps: self.stats.topic_rate(&topic.stats) })
+            .into()
     }
 }

@@ -66,6 +66,7 @@ fn set(groups: &Groups, requested: Vec<SubscriptionGroupConfig>) -> Reply {
     }
     match groups.update(requested) {
         Ok(()) => Reply::ok(),
-        Err(error) => Reply::error(ResponseCode::SYSTEM_ERROR, error.to_string()),
+        // Java lets this one out as an exception, unlike for topics.
+        Err(error) => Reply::error(ResponseCode::SYSTEM_ERROR, format!("java.lang.RuntimeException: {error}")),
     }
 }

@@ -101,8 +101,10 @@ impl SendBack {
             // Java answers every failure of the store with this code, and its name of the failure.
             Refusal::new(ResponseCode::SYSTEM_ERROR, refusal.code.name().unwrap_or("UNKNOWN_ERROR"))
         })?;
-        self.stats.reading(name, &first_topic).sent_back.add(1);
+        self.stats.reading(name, &first_topic).sent_back.add([1]);
         if dead {
+            let asked = request.origin_topic.as_deref().unwrap_or_default();
+            self.stats.reading(name, asked).dead.add([1]);
             tracing::info!(
                 group = name,
                 topic = first_topic,

@@ -2,12 +2,15 @@
 
 mod consumer_send_back;
 mod earliest_store_time;
+mod end_transaction;
 mod max_offset;
 mod min_offset;
 mod pull_message;
 mod query_consumer_offset;
 mod query_message;
+mod recall_message;
 mod reply_message;
+mod resume_check_half_message;
 mod search_offset;
 mod send_message;
 mod update_consumer_offset;
@@ -46,7 +49,16 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         parts.stats.clone(),
     );
     let query_offset = query_consumer_offset::QueryConsumerOffset::new(offsets.clone(), store.clone());
+    let resume = resume_check_half_message::ResumeCheckHalfMessage::new(store.clone());
     let query = query_message::QueryMessage::new(parts.store_config.clone(), store.clone());
+    let recall = recall_message::Recall {
+        config: broker.clone(),
+        store_config: parts.store_config.clone(),
+        identity: parts.identity.clone(),
+        topics: topics.clone(),
+        store: store.clone(),
+        sender: parts.sender.clone(),
+    };
     vec![
         (RequestCode::SEND_MESSAGE, Lane::Inline, Arc::new(send_message::Send::new(parts.sender.clone()))),
         (RequestCode::SEND_MESSAGE_V2, Lane::Inline, v2.clone()),
@@ -71,6 +83,13 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Arc::new(earliest_store_time::EarliestStoreTime::new(store.clone())),
         ),
         (RequestCode::VIEW_MESSAGE_BY_ID, Lane::Blocking, Arc::new(view_message::ViewMessage::new(store.clone()))),
+        (
+            RequestCode::END_TRANSACTION,
+            Lane::Inline,
+            Arc::new(end_transaction::EndTransaction::new(parts.ending.clone())),
+        ),
+        (RequestCode::RESUME_CHECK_HALF_MESSAGE, Lane::Blocking, Arc::new(resume)),
         (RequestCode::CONSUMER_SEND_MSG_BACK, Lane::Blocking, Arc::new(send_back)),
+        (RequestCode::RECALL_MESSAGE, Lane::Inline, Arc::new(recall)),
     ]
 }
