@@ -1,10 +1,10 @@
-//! A few rounds of `rmq-crash`: the broker is killed under load and everything that it acknowledged is there afterwards.
+//! Thirty rounds of `rmq-crash`, half with each flush mode: the broker is killed under load and everything that it acknowledged is there afterwards.
 
 use std::process::Command;
 
 fn rounds(flush: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_rmq-crash"))
-        .args(["--rounds", "3", "--longest", "400", "--flush", flush])
+        .args(["--rounds", "15", "--longest", "150", "--producers", "3", "--flush", flush])
         .output()
         .expect("rmq-crash runs");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

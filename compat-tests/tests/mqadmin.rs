@@ -237,6 +237,37 @@ fn consumers_and_single_messages_are_shown() {
     servers.stop();
 }
 
+fn create_groups(names: &Names, groups: &[&str]) {
+    let words: Vec<Vec<&str>> =
+        groups.iter().map(|group| vec!["updateSubGroup", "-b", names.broker.as_str(), "-g", *group]).collect();
+    let commands: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
+    for output in Admin::new(&names.namesrv).run(&commands) {
+        assert!(output.stdout.contains("success"), "{output:?}");
+    }
+}
+
+#[test]
+fn consumers_are_moved() {
+    let (servers, names) = servers();
+    create_topic(&names);
+    let mut connection = Connection::open(&names.broker);
+    for (number, queue) in [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 3].into_iter().enumerate() {
+        send(&mut connection, queue, number as i32);
+    }
+    consume_two_of_each(&names);
+    create_groups(&names, &["CG_alive"]);
+    let clones = golden("cloneGroupOffset");
+    run_and_compare(&names, &clones[..2]);
+    create_groups(&names, &["CG_clone"]);
+    run_and_compare(&names, &clones[2..]);
+    // The time of `-s now` is in the text of the third block.
+    let resets = golden("resetOffsetByTime").into_iter().filter(|block| !block.command.contains("-s now -b"));
+    run_and_compare(&names, &resets.collect::<Vec<_>>());
+    run_and_compare(&names, &golden("skipAccumulatedMessage"));
+    run_and_compare(&names, &[block("consumerStatus", "-g CG_none")]);
+    servers.stop();
+}
+
 #[test]
 fn the_cluster_and_its_topics_are_listed() {
     let (servers, names) = servers();

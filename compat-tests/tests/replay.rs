@@ -53,6 +53,8 @@ fn recorded_sessions_are_answered_as_java_answers() {
         ("clients-5.5.0-rocketmq-serialize", "JSON"),
         ("clients-5.5.0-json-to-rocketmq-server", "ROCKETMQ"),
         ("clients-5.5.0-rocketmq-both-sides", "ROCKETMQ"),
+        ("mqadmin", "JSON"),
+        ("admin-api-5.5.0", "JSON"),
     ];
     let only = std::env::var("REPLAY_AREAS").unwrap_or_default();
     // All groups are read: what one of them does not show of a queue, another of the same broker does.

@@ -22,6 +22,13 @@ fn core_scenarios_with_the_5_5_0_client() {
 }
 
 #[test]
+fn core_scenarios_with_the_5_3_3_client() {
+    let servers = servers();
+    Scenarios::new(&servers.namesrv()).version(ClientVersion::V5_3_3).run("core");
+    servers.stop();
+}
+
+#[test]
 fn core_scenarios_with_the_4_9_8_client() {
     let servers = servers();
     Scenarios::new(&servers.namesrv()).version(ClientVersion::V4_9_8).run("core");
@@ -31,7 +38,7 @@ fn core_scenarios_with_the_4_9_8_client() {
 #[test]
 fn clients_with_binary_headers() {
     let servers = servers();
-    for version in [ClientVersion::V5_5_0, ClientVersion::V4_9_8] {
+    for version in [ClientVersion::V5_5_0, ClientVersion::V5_3_3, ClientVersion::V4_9_8] {
         Scenarios::new(&servers.namesrv()).version(version).jvm("-Drocketmq.serialize.type=ROCKETMQ").run(SHORT);
     }
     servers.stop();

@@ -3,16 +3,31 @@
 use std::process::Command;
 
 use crate::cargo::{output, program, root, run};
+use crate::packages::Tools;
 
 /// Oldest JDK that compiles the programs.
 const OLDEST: u32 = 11;
 
 /// Profiles of `java-clients/pom.xml`, one for each version of the client.
-const PROFILES: [&str; 2] = ["client-5.5.0", "client-4.9.8"];
+const PROFILES: [&str; 3] = ["client-5.5.0", "client-5.3.3", "client-4.9.8"];
+
+const TOOLS: Tools = Tools {
+    need: "The compatibility tests need a JDK of version 11 or newer and Maven",
+    advice: "Install them and put `javac` and `mvn` on the PATH.",
+    missing,
+    apt: &[&["default-jdk-headless", "maven"]],
+    dnf: &[
+        &["java-21-openjdk-devel", "maven"],
+        &["java-17-openjdk-devel", "maven"],
+        &["java-latest-openjdk-devel", "maven"],
+    ],
+    apk: &[&["openjdk21", "maven"], &["openjdk17", "maven"]],
+    brew: &[&["openjdk", "maven"]],
+};
 
 /// Builds the programs with each version of the client, into `java-clients/target/`.
 pub(crate) fn build(_: &[String]) -> Result<(), String> {
-    provide()?;
+    TOOLS.provide()?;
     for profile in PROFILES {
         run(program("mvn".as_ref())
             .args(["--quiet", "--batch-mode", "--no-transfer-progress", "--file"])
@@ -20,28 +35,6 @@ pub(crate) fn build(_: &[String]) -> Result<(), String> {
             .args(["package", "--activate-profiles", profile]))?;
     }
     Ok(())
-}
-
-/// Makes sure that a JDK and Maven are there, through the system's package manager if they are not.
-fn provide() -> Result<(), String> {
-    let missing = missing();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    println!("{} not found; installing through the system's package manager", missing.join(" and "));
-    let manager = MANAGERS
-        .iter()
-        .find(|manager| output(Command::new(manager.name).arg("--version")).is_ok())
-        .ok_or_else(|| advice("none of apt-get, dnf, apk and brew is here"))?;
-    install(manager).map_err(|why| advice(&why))?;
-    let missing = self::missing();
-    if missing.is_empty() { Ok(()) } else { Err(advice(&format!("still no {}", missing.join(" and ")))) }
-}
-
-fn advice(why: &str) -> String {
-    format!(
-        "The compatibility tests need a JDK of version {OLDEST} or newer and Maven, and they could not be installed: {why}.\nInstall them and put `javac` and `mvn` on the PATH."
-    )
 }
 
 fn missing() -> Vec<&'static str> {
@@ -61,74 +54,6 @@ fn version(text: &str) -> Option<u32> {
     }
 }
 
-struct Manager {
-    name: &'static str,
-    refresh: &'static [&'static str],
-    install: &'static [&'static str],
-    /// Names of the packages; the first choice that the system has is taken.
-    choices: &'static [&'static [&'static str]],
-    /// False for a manager that refuses to run as root.
-    as_root: bool,
-}
-
-const MANAGERS: &[Manager] = &[
-    Manager {
-        name: "apt-get",
-        refresh: &["update"],
-        install: &["install", "--yes", "--no-install-recommends"],
-        choices: &[&["default-jdk-headless", "maven"]],
-        as_root: true,
-    },
-    Manager {
-        name: "dnf",
-        refresh: &[],
-        install: &["install", "--assumeyes"],
-        choices: &[
-            &["java-21-openjdk-devel", "maven"],
-            &["java-17-openjdk-devel", "maven"],
-            &["java-latest-openjdk-devel", "maven"],
-        ],
-        as_root: true,
-    },
-    Manager {
-        name: "apk",
-        refresh: &["update"],
-        install: &["add"],
-        choices: &[&["openjdk21", "maven"], &["openjdk17", "maven"]],
-        as_root: true,
-    },
-    Manager { name: "brew", refresh: &[], install: &["install"], choices: &[&["openjdk", "maven"]], as_root: false },
-];
-
-fn install(manager: &Manager) -> Result<(), String> {
-    let sudo = manager.as_root && output(Command::new("id").arg("-u"))?.trim() != "0";
-    if !manager.refresh.is_empty() {
-        run(&mut command(manager, sudo, manager.refresh))?;
-    }
-    let mut failure = String::new();
-    for packages in manager.choices {
-        let arguments: Vec<&str> = manager.install.iter().chain(*packages).copied().collect();
-        match run(&mut command(manager, sudo, &arguments)) {
-            Ok(()) => return Ok(()),
-            Err(why) => failure = why,
-        }
-    }
-    Err(failure)
-}
-
-fn command(manager: &Manager, sudo: bool, arguments: &[&str]) -> Command {
-    let mut command = if sudo {
-        let mut sudo = Command::new("sudo");
-        // Without a terminal a question for the password would wait for ever.
-        sudo.args(["--non-interactive", manager.name]);
-        sudo
-    } else {
-        Command::new(manager.name)
-    };
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,20 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn commands_go_through_sudo_only_when_asked() {
-        let manager = &MANAGERS[0];
-        let plain = command(manager, false, &["update"]);
-        assert_eq!(plain.get_program(), "apt-get");
-        let raised = command(manager, true, &["update"]);
-        assert_eq!(raised.get_program(), "sudo");
-        assert_eq!(raised.get_args().collect::<Vec<_>>(), ["--non-interactive", "apt-get", "update"]);
-    }
-
-    #[test]
     fn the_profiles_are_those_of_the_project() {
         let pom = std::fs::read_to_string(root().join("java-clients/pom.xml")).unwrap();
         for profile in PROFILES {
             assert!(pom.contains(&format!("<id>{profile}</id>")), "{profile}");
         }
+        assert_eq!(pom.matches("<id>client-").count(), PROFILES.len());
     }
 }

@@ -1,8 +1,10 @@
 //! The project's tasks: `cargo xtask` lists them.
 
 mod cargo;
+mod go;
 mod java;
 mod licences;
+mod packages;
 mod steps;
 mod task;
 
@@ -13,7 +15,7 @@ cargo xtask TASK
 
   test [STEP...]   everything that must pass, or only these steps and what they need; writes nothing but build output
   fix              formats the code and applies clippy's suggestions
-  compat [ARG...]  builds the binaries and the Java programs and runs the compatibility tests; ARG goes to cargo test
+  compat [ARG...]  builds the binaries and the clients' programs and runs the compatibility tests; ARG goes to cargo test
   bench [ARG...]   measures FerroMQ beside the Java broker; --help shows its arguments
   crash [ARG...]   kills a broker under load many times and checks what it kept; --rounds 300 for the long run
 

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`.
 
 use crate::cargo::{cargo, run, target};
-use crate::{java, licences};
+use crate::{go, java, licences};
 
 /// One step.
 pub(crate) struct Step {
@@ -28,10 +28,11 @@ pub(crate) const STEPS: &[Step] = &[
         needs: &[],
         run: java::build,
     },
+    Step { name: "go", about: "builds the Go programs; installs Go if need be", needs: &[], run: go::build },
     Step {
         name: "compat",
-        about: "official Java clients, mqadmin and recorded sessions against the binaries",
-        needs: &["binaries", "java"],
+        about: "official Java and Go clients, mqadmin and recorded sessions against the binaries",
+        needs: &["binaries", "java", "go"],
         run: compat,
     },
 ];
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_step_brings_what_it_needs_before_it() {
-        assert_eq!(names(&["compat"]), ["binaries", "java", "compat"]);
+        assert_eq!(names(&["compat"]), ["binaries", "java", "go", "compat"]);
         assert_eq!(names(&["unit", "format"]), ["format", "unit"]);
         assert_eq!(names(&[]).len(), STEPS.len());
     }

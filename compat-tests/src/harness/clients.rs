@@ -1,4 +1,4 @@
-//! Runs the scenario programs of `java-clients`.
+//! Runs the scenario programs of `java-clients`, and reads the verdicts of these and of the Go programs.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use super::scratch::Scratch;
 pub enum ClientVersion {
     /// The newest 4.9 client.
     V4_9_8,
+    /// The newest 5.3 client.
+    V5_3_3,
     /// The client of the server version that we stand in for.
     V5_5_0,
 }
@@ -20,6 +22,7 @@ impl ClientVersion {
     fn number(self) -> &'static str {
         match self {
             Self::V4_9_8 => "4.9.8",
+            Self::V5_3_3 => "5.3.3",
             Self::V5_5_0 => "5.5.0",
         }
     }
@@ -100,8 +103,7 @@ impl Scenarios {
         command.args(["-cp", &maven::scenarios(self.version.number()), "compat.Scenario", names]);
         command.args(&self.arguments).current_dir(scratch.path());
         let process = Process::start(&format!("scenario {names}"), command, &scratch.join("scenario.log"));
-        let count = if names == "core" { None } else { Some(names.split(',').count()) };
-        Running { process, count, limit: self.limit, begin: Instant::now(), version: self.version, _scratch: scratch }
+        Running::new(process, names, self.version.number(), self.limit, scratch)
     }
 }
 
@@ -111,12 +113,18 @@ pub struct Running {
     count: Option<usize>,
     limit: Duration,
     begin: Instant,
-    version: ClientVersion,
+    client: &'static str,
     _scratch: Scratch,
 }
 
 impl Running {
-    /// Whether the Java process runs still.
+    /// Scenarios `names` in a process with this client, which has to end within `limit` from now.
+    pub(super) fn new(process: Process, names: &str, client: &'static str, limit: Duration, scratch: Scratch) -> Self {
+        let count = if names == "core" { None } else { Some(names.split(',').count()) };
+        Self { process, count, limit, begin: Instant::now(), client, _scratch: scratch }
+    }
+
+    /// Whether the process runs still.
     pub fn is_running(&mut self) -> bool {
         self.process.ended().is_none()
     }
@@ -138,7 +146,7 @@ impl Running {
         let verdicts = verdicts(&log);
         for verdict in &verdicts {
             let word = if verdict.passed { "PASS" } else { "FAIL" };
-            println!("VERDICT [{}] {} {word} {}", self.version.number(), verdict.name, verdict.details);
+            println!("VERDICT [{}] {} {word} {}", self.client, verdict.name, verdict.details);
         }
         let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.passed).collect();
         assert!(failed.is_empty(), "{failed:#?}");

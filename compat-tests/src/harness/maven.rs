@@ -59,17 +59,17 @@ fn run(mut command: Command) {
 }
 
 /// Held until dropped: two test processes do not build at once.
-fn lock(name: &str) -> File {
+pub(super) fn lock(name: &str) -> File {
     let file = File::create(target().join(format!("{name}.lock"))).expect("a lock file");
     flock(&file, FlockOperation::LockExclusive).expect("a lock");
     file
 }
 
-fn modified(path: &Path) -> SystemTime {
+pub(super) fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|file| file.modified()).expect("a source file")
 }
 
-fn newest(directory: &Path) -> SystemTime {
+pub(super) fn newest(directory: &Path) -> SystemTime {
     let entries = fs::read_dir(directory).expect("the sources of the scenarios");
     let paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a source").path()).collect();
     let times = paths.iter().map(|path| if path.is_dir() { newest(path) } else { modified(path) });

@@ -1,4 +1,4 @@
-//! Starts real name servers, brokers and Java clients on free ports and temporary directories, and ends them again.
+//! Starts real name servers, brokers and clients on free ports and temporary directories, and ends them again.
 //!
 //! Everything here panics when something does not come up: the callers are tests. What a server wrote is printed then.
 //!
@@ -12,6 +12,7 @@ pub mod admin;
 pub mod binaries;
 pub mod clients;
 pub mod frame;
+pub mod go;
 pub mod maven;
 pub mod ports;
 pub mod process;
@@ -22,6 +23,7 @@ pub mod wait;
 pub use admin::{Admin, Output};
 pub use clients::{ClientVersion, Running, Scenarios, Verdict};
 pub use frame::{Connection, Frame};
+pub use go::GoScenarios;
 pub use scratch::Scratch;
 pub use servers::{Broker, BrokerOptions, Namesrv, Servers, Whose};
 pub use wait::until;

@@ -9,6 +9,8 @@ use super::process::Process;
 use super::scratch::Scratch;
 use super::{binaries, maven, ports, until};
 
+/// How long a start may take, unless another limit is asked for.
+const START_LIMIT: Duration = Duration::from_secs(60);
 const GET_BROKER_CLUSTER_INFO: i32 = 106;
 const GET_BROKER_RUNTIME_INFO: i32 = 28;
 const GET_NAMESRV_CONFIG: i32 = 319;
@@ -68,6 +70,7 @@ pub struct BrokerOptions {
     settings: Vec<(String, String)>,
     store: Option<PathBuf>,
     jvm: Vec<String>,
+    start_limit: Duration,
 }
 
 impl BrokerOptions {
@@ -93,7 +96,14 @@ impl BrokerOptions {
             settings: settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
             store: None,
             jvm: owned(&SMALL_JVM),
+            start_limit: START_LIMIT,
         }
+    }
+
+    /// How long a start may take: a long recovery takes longer than usual.
+    pub fn start_limit(mut self, limit: Duration) -> Self {
+        self.start_limit = limit;
+        self
     }
 
     /// Whose broker.
@@ -227,7 +237,7 @@ impl Namesrv {
 
     fn wait(&mut self) {
         let address = self.address();
-        wait_for_answer("the name server", &mut self.process, &address, GET_NAMESRV_CONFIG);
+        wait_for_answer("the name server", &mut self.process, &address, GET_NAMESRV_CONFIG, START_LIMIT);
     }
 }
 
@@ -240,6 +250,7 @@ pub struct Broker {
     port: u16,
     store: PathBuf,
     start: Duration,
+    start_limit: Duration,
     scratch: Scratch,
 }
 
@@ -266,7 +277,8 @@ impl Broker {
         std::fs::write(scratch.join("broker.conf"), file).expect("a configuration file");
         let process = Self::spawn(options.whose, &options.serialize, &options.jvm, &scratch);
         let (whose, serialize, jvm) = (options.whose, options.serialize.clone(), options.jvm.clone());
-        let mut broker = Self { process, whose, serialize, jvm, port, store, start: Duration::ZERO, scratch };
+        let (start, start_limit) = (Duration::ZERO, options.start_limit);
+        let mut broker = Self { process, whose, serialize, jvm, port, store, start, start_limit, scratch };
         broker.wait(namesrvs);
         broker
     }
@@ -317,6 +329,13 @@ impl Broker {
         self.wait(namesrvs);
     }
 
+    /// Starts it again and kills it after a time, wherever it is then.
+    pub fn start_and_kill(&mut self, after: Duration) {
+        self.process = Self::spawn(self.whose, &self.serialize, &self.jvm, &self.scratch);
+        std::thread::sleep(after);
+        self.process.kill();
+    }
+
     /// Starts another server's broker on the same ports and store.
     pub fn start_again_as(&mut self, whose: Whose, namesrvs: &[&Namesrv]) {
         self.whose = whose;
@@ -332,7 +351,7 @@ impl Broker {
     fn wait(&mut self, namesrvs: &[&Namesrv]) {
         let begin = Instant::now();
         let address = self.address();
-        wait_for_answer("the broker", &mut self.process, &address, GET_BROKER_RUNTIME_INFO);
+        wait_for_answer("the broker", &mut self.process, &address, GET_BROKER_RUNTIME_INFO, self.start_limit);
         self.start = begin.elapsed();
         for namesrv in namesrvs {
             until("the broker's registration", Duration::from_secs(60), || namesrv.knows(&address));
@@ -405,8 +424,8 @@ fn ask(address: &str, request: &Frame) -> Option<Frame> {
     connection.receive(Duration::from_secs(5))
 }
 
-fn wait_for_answer(what: &str, process: &mut Process, address: &str, code: i32) {
-    let end = Instant::now() + Duration::from_secs(60);
+fn wait_for_answer(what: &str, process: &mut Process, address: &str, code: i32, limit: Duration) {
+    let end = Instant::now() + limit;
     loop {
         if ask(address, &Frame::request(code)).is_some() {
             return;

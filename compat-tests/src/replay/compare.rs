@@ -118,6 +118,8 @@ fn fold_field(name: &str, value: &str) -> String {
         | "storeTimestamp"
         | "commitLogOffset" => "#".into(),
         "bornHost" => host(value).to_owned(),
+        // Of the settings: when the broker started.
+        "version" => fold_digits(value, 5),
         "properties" => {
             let pairs = value.split('\u{2}').filter_map(|pair| pair.split_once('\u{1}'));
             fold_properties(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())))
@@ -138,15 +140,73 @@ fn compare_bodies(recorded: &Frame, got: &[u8], addresses: &Addresses, stripped:
     }
     let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
     let (before, now) = (text(&recorded.body), addresses.recorded(&text(got)));
+    if recorded.request.ends_with("_CONFIG") && !before.starts_with('{') {
+        return compare_settings(&before, &now);
+    }
     match (fastjson::from_slice::<Value>(before.as_bytes()), fastjson::from_slice::<Value>(now.as_bytes())) {
         (Ok(mut first), Ok(mut second)) => {
             fold_json(&mut first);
             fold_json(&mut second);
+            if recorded.request == "GET_BROKER_RUNTIME_INFO" {
+                (first, second) = (keys(&first), keys(&second));
+            }
             if first == second { vec![] } else { vec![difference("body", &first.to_string(), &second.to_string())] }
         }
         _ if before == now => vec![],
         _ => vec![difference("body", &before, &now)],
     }
+}
+
+/// Settings that say where a server is, what machine it is on, or how the recording and this run are set up.
+const SURROUNDINGS: [&str; 21] = [
+    "bindAddress",
+    "brokerConfigPath",
+    "brokerIP1",
+    "brokerIP2",
+    "configStorePath",
+    "deleteWhen",
+    "endTransactionThreadPoolNums",
+    "fileReservedTime",
+    "haListenPort",
+    "kvConfigPath",
+    "listenPort",
+    "namesrvAddr",
+    "rocketmqHome",
+    "sendMessageThreadPoolNums",
+    "serverWorkerThreads",
+    "storePathCommitLog",
+    "storePathConsumeQueue",
+    "storePathDLedgerCommitLog",
+    "storePathIndex",
+    "storePathRootDir",
+    "waitTimeMillsInSendQueue",
+];
+
+/// `key=value` lines.
+fn compare_settings(before: &str, now: &str) -> Vec<Difference> {
+    let lines = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        pairs
+            .filter(|(key, _)| !SURROUNDINGS.contains(key))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
+    };
+    let (before, now) = (lines(before), lines(now));
+    let names: HashSet<&String> = before.keys().chain(now.keys()).collect();
+    let value = |lines: &BTreeMap<String, String>, name| lines.get(name).map_or("(none)", String::as_str).to_owned();
+    let mut found: Vec<Difference> = names
+        .into_iter()
+        .filter(|name| before.get(*name) != now.get(*name))
+        .map(|name| difference(format!("setting:{name}"), &value(&before, name), &value(&now, name)))
+        .collect();
+    found.sort_by(|a, b| a.kind.cmp(&b.kind));
+    found
+}
+
+/// The names of a table's entries; directories in them are this run's.
+fn keys(table: &Value) -> Value {
+    let names = table["table"].as_object().into_iter().flat_map(|table| table.keys());
+    names.map(|name| Value::from(name.split_once("Ratio_").map_or(name.as_str(), |(head, _)| head))).collect()
 }
 
 /// An address without its port.
@@ -168,8 +228,12 @@ fn fold_json(value: &mut Value) {
             for (name, value) in members.iter_mut() {
                 match (name.as_str(), &value) {
                     // Depends on the moment; the client's port.
-                    ("consumeTps", _) => *value = Value::from("#"),
-                    ("clientAddr", Value::String(addr)) => *value = Value::from(host(addr)),
+                    ("consumeTps" | "topicPutTps" | "avgpt" | "sum" | "tps" | "delayTime", _) => {
+                        *value = Value::from("#")
+                    }
+                    ("masterCommitLogMaxOffset" | "physicOffset", _) => *value = Value::from("#"),
+                    (name, Value::String(_)) if name.ends_with("TimeStampStr") => *value = Value::from("#"),
+                    ("clientAddr" | "remoteIP", Value::String(addr)) => *value = Value::from(host(addr)),
                     _ => fold_json(value),
                 }
             }

@@ -13,6 +13,10 @@ const RETRY: &str = "%RETRY%";
 const DEAD: &str = "%DLQ%";
 /// The topic of messages that wait for their delay level; each level has a queue.
 const SCHEDULE: &str = "SCHEDULE_TOPIC_XXXX";
+/// The topic of first halves of transactions; it has one queue.
+const HALF: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// The topic of messages that wait for an arbitrary time; it has one queue.
+const TIMER: &str = "rmq_sys_wheel_timer";
 
 /// A message of a recorded queue.
 #[derive(Clone, Debug)]
@@ -112,10 +116,13 @@ impl Known {
 
 /// A request for a message whose content nobody looks at, so that a queue gets its message `number`.
 pub fn filler((topic, queue): &Queue, number: u64) -> Command {
-    // Nobody may write to the schedule's topic, and dead letters shape theirs: both get there by way of another.
+    // Nobody may write to the schedule's topic, that of halves or the timer's, and dead letters shape theirs: all get there by
+    // way of another. (A half that old is given up without a question.)
     let (dead, id) = (topic.strip_prefix(DEAD), format!("UNIQ_KEY\u{1}filler-{topic}-{queue}-{number}\u{2}"));
     let command = match dead {
         _ if topic == SCHEDULE => send("BenchmarkTest", 0, &format!("DELAY\u{1}{}\u{2}{id}", queue + 1)),
+        _ if topic == HALF => send("BenchmarkTest", 0, &format!("TRAN_MSG\u{1}true\u{2}PGROUP\u{1}arranger\u{2}{id}")),
+        _ if topic == TIMER => send("BenchmarkTest", 0, &format!("TIMER_DELAY_SEC\u{1}86400\u{2}{id}")),
         Some(group) => send(&format!("{RETRY}{group}"), 0, &id).field("maxReconsumeTimes", 0),
         None => send(topic, *queue, &id),
     };
@@ -155,8 +162,7 @@ pub fn is_delayed(properties: &str) -> bool {
         .any(|name| property(properties, name).is_some())
 }
 
-/// The queue whose offset the answer to a sent message tells; none when it is one that cannot be written to from
-/// outside (of timers or of half messages).
+/// The queue whose offset the answer to a sent message tells.
 pub fn destination(request: &Frame, answer: &Frame) -> Option<Queue> {
     let (topic, properties) = (request.field("b"), request.field("i"));
     let number = |name: &str| request.field(name).parse::<i64>().ok();
@@ -165,13 +171,18 @@ pub fn destination(request: &Frame, answer: &Frame) -> Option<Queue> {
     if let Some(group) = topic.strip_prefix(RETRY) {
         return Some((format!("{DEAD}{group}"), queue));
     }
+    if property(properties, "TRAN_MSG") == Some("true") {
+        return Some((HALF.to_owned(), 0));
+    }
     if let Some(level) = property(properties, "DELAY") {
         return Some((SCHEDULE.to_owned(), level.parse::<i32>().ok()? - 1));
     }
     let at = property(properties, "TIMER_DELIVER_MS").and_then(|at| at.parse().ok());
     let future = at.is_some_and(|at: i64| number("g").is_none_or(|born| at > born));
-    let half = property(properties, "TRAN_MSG") == Some("true");
-    (!future && !half && !is_delayed(properties)).then(|| (topic.to_owned(), queue))
+    if future || is_delayed(properties) {
+        return Some((TIMER.to_owned(), 0));
+    }
+    Some((topic.to_owned(), queue))
 }
 
 /// The offset in the commit log from a message id (of several, the first).
@@ -287,8 +298,9 @@ mod tests {
         assert_eq!(to("T", "KEYS=k;DELAY=5;"), queue(SCHEDULE, 4));
         assert_eq!(to("%RETRY%G", "DELAY=5;"), queue("%DLQ%G", 3));
         assert_eq!(to("T", "TIMER_DELIVER_MS=999;"), queue("T", 3));
-        for elsewhere in ["TIMER_DELIVER_MS=1001;", "TIMER_DELAY_SEC=1;", "TRAN_MSG=true;"] {
-            assert_eq!(to("T", elsewhere), None, "{elsewhere}");
+        assert_eq!(to("T", "TRAN_MSG=true;"), queue(HALF, 0));
+        for elsewhere in ["TIMER_DELIVER_MS=1001;", "TIMER_DELAY_SEC=1;"] {
+            assert_eq!(to("T", elsewhere), queue(TIMER, 0), "{elsewhere}");
         }
     }
 

@@ -14,6 +14,8 @@ pub struct Memory {
     pub physical: HashMap<u64, u64>,
     /// By the recorded offset of a message in the commit log: the offset in the queue that the server told.
     pub told: HashMap<u64, String>,
+    /// By the recorded handle with which a message could be recalled: ours.
+    pub handles: HashMap<String, String>,
     /// Ids of the messages that the server took.
     pub accepted: HashSet<String>,
     /// Ids of messages that the harness put in without their delay level.
@@ -35,6 +37,9 @@ impl Memory {
         };
         if let (0, Some(id)) = (got.code, property(request.field("i"), "UNIQ_KEY")) {
             self.accepted.insert(id.to_owned());
+        }
+        if let Some(handle) = got.get("recallHandle") {
+            self.handles.insert(recorded.field("recallHandle").to_owned(), handle.to_owned());
         }
         let now = got.get("msgId").and_then(physical_of_id);
         if let (Some(before), Some(now)) = (physical_of_id(recorded.field("msgId")), now) {

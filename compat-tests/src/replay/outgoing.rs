@@ -42,6 +42,7 @@ pub fn outgoing(frame: &Frame, answer: Option<&Frame>, memory: &Memory, opaque: 
             (RequestCode::PULL_MESSAGE, "suspendTimeoutMillis") => {
                 answer.filter(|answer| answer.code == PULL_NOT_FOUND).map(|_| "1000".to_owned())
             }
+            (RequestCode::RECALL_MESSAGE, "recallHandle") => memory.handles.get(value.as_str()).cloned(),
             (RequestCode::SEND_MESSAGE_V2, "i") => as_far_from_now(value, frame.field("g")),
             _ => None,
         };

@@ -129,14 +129,17 @@ fn lost(request: &str, what: &str) -> Verdict {
     Verdict { request: request.to_owned(), differences: vec![difference] }
 }
 
-/// The frame that the server sends where it sent the recorded one.
+/// The frame that the server sends where it sent the recorded one. Java's questions about transactions come in any order.
 fn expect(wire: &mut Wire, frame: &Frame, limit: Duration) -> Option<Command> {
     let recorded_correlation = property(frame.field("properties"), "CORRELATION_ID");
     let got = wire.take(limit, |command| {
         if frame.is_response() {
             command.is_response() && command.opaque == frame.opaque
         } else {
-            !command.is_response() && command.code == frame.code && correlation(command) == recorded_correlation
+            !command.is_response()
+                && command.code == frame.code
+                && correlation(command) == recorded_correlation
+                && command.get("transactionId").unwrap_or_default() == frame.field("transactionId")
         }
     });
     got.map(|received| received.command)

@@ -55,6 +55,10 @@ const ROWS: &[(&str, bool)] = &[
     ("one in flight cpu us", false),
     ("pull 32 messages/s", true),
     ("pull 32 cpu us", false),
+    ("filtered pull messages/s", true),
+    ("filtered pull cpu us", false),
+    ("transaction messages/s", true),
+    ("transaction cpu us", false),
     ("end to end p50 us", false),
     ("end to end p99 us", false),
     ("memory after load MiB", false),
@@ -145,6 +149,15 @@ fn one_round(whose: Whose, options: &Options) -> Result<Vec<(&'static str, f64)>
     let x = load(&["--secs", &secs, "--topic", "BenchPull", "pull", "--again"])?;
     rows.push(("pull 32 messages/s", get(&x, "messages_a_second")));
     rows.push(("pull 32 cpu us", get(&x, "server_cpu_us_a_message")));
+    load(&["--topic", "BenchFilter", "filtered-send"])?;
+    load(&["--secs", &secs, "--topic", "BenchFilter", "filtered-pull"])?;
+    let x = load(&["--secs", &secs, "--topic", "BenchFilter", "filtered-pull"])?;
+    rows.push(("filtered pull messages/s", get(&x, "messages_a_second")));
+    rows.push(("filtered pull cpu us", get(&x, "server_cpu_us_a_message")));
+    load(&["--secs", &secs, "--topic", "BenchTx", "transaction"])?;
+    let x = load(&["--secs", &secs, "--topic", "BenchTx", "transaction"])?;
+    rows.push(("transaction messages/s", get(&x, "messages_a_second")));
+    rows.push(("transaction cpu us", get(&x, "server_cpu_us_a_message")));
     load(&["--secs", "2", "--topic", "BenchE2e", "send", "--window", "1"])?;
     load(&["--secs", &secs, "--topic", "BenchE2e", "end-to-end"])?;
     let x = load(&["--secs", &secs, "--topic", "BenchE2e", "end-to-end"])?;

@@ -34,6 +34,11 @@ impl Template {
         after(&self.bytes, format!("\"{name}\":\"").as_bytes())
     }
 
+    /// Where a text begins that occurs once.
+    pub fn find(&self, text: &[u8]) -> usize {
+        after(&self.bytes, text) - text.len()
+    }
+
     /// Overwrites `digits` digits at a place.
     pub fn set(&mut self, place: usize, digits: usize, value: u64) {
         put(&mut self.bytes[place..place + digits], value);
@@ -83,6 +88,14 @@ impl Answer<'_> {
     /// A numeric header field.
     pub fn field(&self, name: &str) -> Option<i64> {
         number(self.header, format!("\"{name}\":\"").as_bytes())
+    }
+
+    /// The offset in the log, which ends a message id.
+    pub fn log_offset(&self) -> Option<u64> {
+        let at = memmem::find(self.header, b"\"msgId\":\"")? + b"\"msgId\":\"".len();
+        let id = &self.header[at..];
+        let id = &id[..memmem::find(id, b"\"")?];
+        u64::from_str_radix(std::str::from_utf8(id.last_chunk::<16>()?).ok()?, 16).ok()
     }
 }
 

@@ -14,6 +14,8 @@ use tokio::task::{JoinHandle, LocalSet};
 
 use crate::figures::Usage;
 use crate::frames::{Answers, Template, records};
+use crate::sql;
+use crate::transaction::{Templates, transactions};
 
 /// What load, on which broker.
 #[derive(StructOpt)]
@@ -74,6 +76,25 @@ enum Kind {
         #[structopt(long, default_value = "2000")]
         rate: f64,
     },
+    /// Send first halves of transactions and commit each when it is answered
+    Transaction {
+        #[structopt(long, default_value = "4")]
+        conns: usize,
+        /// Transactions in flight on a connection
+        #[structopt(long, default_value = "64")]
+        window: usize,
+        /// Bytes of a body
+        #[structopt(long, default_value = "128")]
+        size: usize,
+    },
+    /// Send messages of which one in a hundred passes the filter of `filtered-pull`
+    FilteredSend {
+        /// Messages to each queue
+        #[structopt(long, default_value = "250000")]
+        requests: u32,
+    },
+    /// Pull by an SQL92 expression, one connection a queue, over and over; counted is what the broker looks at
+    FilteredPull,
     /// Hold long-polling connections and report the memory of one
     Idle {
         #[structopt(long, default_value = "5000")]
@@ -82,7 +103,7 @@ enum Kind {
 }
 
 /// Everything that a run counts. One thread: no atomics.
-struct Counters {
+pub(crate) struct Counters {
     messages: Cell<u64>,
     bad: Cell<u64>,
     micros: RefCell<Histogram<u64>>,
@@ -94,11 +115,15 @@ impl Counters {
         Rc::new(Counters { messages: Cell::new(0), bad: Cell::new(0), micros: RefCell::new(micros) })
     }
 
-    fn took(&self, micros: u128) {
+    pub(crate) fn took(&self, micros: u128) {
         self.micros.borrow_mut().saturating_record(micros.max(1) as u64);
     }
 
-    fn add(&self, messages: u64) {
+    pub(crate) fn failed(&self) {
+        self.bad.set(self.bad.get() + 1);
+    }
+
+    pub(crate) fn add(&self, messages: u64) {
         self.messages.set(self.messages.get() + messages);
     }
 }
@@ -137,6 +162,25 @@ async fn one(options: &Options) -> std::io::Result<Map<String, Value>> {
                 tokio::task::spawn_local(pull(options.broker.clone(), template, end, *again, counters.clone()))
             });
             all(tasks.collect()).await?;
+        }
+        Kind::Transaction { conns, window, size } => {
+            let end = started + Duration::from_secs_f64(options.secs);
+            let tasks = (0..*conns).map(|at| {
+                let templates = Templates::new(&options.topic, *size, at as u32 % options.queues);
+                let work = transactions(options.broker.clone(), templates, *window, end, counters.clone());
+                tokio::task::spawn_local(work)
+            });
+            all(tasks.collect()).await?;
+        }
+        Kind::FilteredSend { requests } => {
+            let send =
+                |queue| sql::send(options.broker.clone(), options.topic.clone(), queue, *requests, counters.clone());
+            all((0..options.queues).map(|queue| tokio::task::spawn_local(send(queue))).collect()).await?;
+        }
+        Kind::FilteredPull => {
+            let end = started + Duration::from_secs_f64(options.secs);
+            let pull = |queue| sql::pull(options.broker.clone(), options.topic.clone(), queue, end, counters.clone());
+            all((0..options.queues).map(|queue| tokio::task::spawn_local(pull(queue))).collect()).await?;
         }
         Kind::EndToEnd { rate } => end_to_end(options, *rate, &counters).await?,
         Kind::Idle { conns } => {
@@ -178,7 +222,7 @@ async fn all(tasks: Vec<JoinHandle<std::io::Result<()>>>) -> std::io::Result<()>
     Ok(())
 }
 
-async fn connect(broker: &str) -> std::io::Result<TcpStream> {
+pub(crate) async fn connect(broker: &str) -> std::io::Result<TcpStream> {
     let socket = TcpStream::connect(broker).await?;
     socket.set_nodelay(true)?;
     Ok(socket)
@@ -263,7 +307,7 @@ async fn send(
             .read(&mut socket, |answer| {
                 match answer.code() {
                     0 => counters.add(batch as u64),
-                    _ => counters.bad.set(counters.bad.get() + 1),
+                    _ => counters.failed(),
                 }
                 counters.took(sent_at[(answer.request() & 0xffff) as usize].elapsed().as_micros());
             })

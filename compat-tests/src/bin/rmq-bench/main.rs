@@ -7,8 +7,13 @@ mod compare;
 mod figures;
 mod frames;
 mod load;
+mod recovery;
 mod routes;
+mod scale;
 mod servers;
+mod sql;
+mod timer;
+mod transaction;
 mod warm;
 
 use structopt::StructOpt;
@@ -20,8 +25,14 @@ enum Command {
     Compare(compare::Options),
     /// Put load on one broker and print the figures as JSON
     Load(load::Options),
+    /// Time from the start after a kill to the first answer, with a long log, FerroMQ and Java in turn on copies of the files
+    Recovery(recovery::Options),
     /// Registrations and route queries at a name server with very many topics
     Routes(routes::Options),
+    /// One topic with 16,384 queues, and 50,000 topics of 4
+    Scale(scale::Options),
+    /// How late timed messages come while millions of others wait, and how long such a broker takes to start
+    Timer(timer::Options),
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,6 +49,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match command {
         Command::Compare(options) => compare::run(&options),
         Command::Load(options) => load::run(&options),
+        Command::Recovery(options) => recovery::run(&options),
         Command::Routes(options) => routes::run(&options),
+        Command::Scale(options) => scale::run(&options),
+        Command::Timer(options) => timer::run(&options),
     }
 }

@@ -51,6 +51,7 @@ impl Servers {
             .set("mappedFileSizeCommitLog", "1073741824")
             .set("diskMaxUsedSpaceRatio", "95")
             .set("sendThreadPoolQueueCapacity", "100000")
+            .set("enablePropertyFilter", "true")
             .settings(settings);
         let broker = Broker::start(&options, &[&namesrv]);
         Ok(Servers { broker, namesrv, store })
@@ -69,6 +70,13 @@ impl Servers {
     /// Process id of the broker.
     pub fn broker_pid(&self) -> u32 {
         self.broker.pid()
+    }
+
+    /// Stops the broker in order and starts it again: milliseconds to its first answer.
+    pub fn restart(&mut self) -> f64 {
+        self.broker.stop();
+        self.broker.start_again(&[&self.namesrv]);
+        self.start_ms()
     }
 
     /// Stops both in order and removes the store.

@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: a real broker is killed with SIGKILL at random moments under load, started again, and everything
+//! `cargo xtask crash`: a real broker is killed with SIGKILL at random moments under load and while it starts, started again, and everything
 //! that it acknowledged is looked for: by queue offset, by physical offset, by key.
 //!
 //! What a producer was told decides: *acknowledged* messages must be there exactly once and in the place that the answer
@@ -70,9 +70,11 @@ fn run(mode: &str, rounds: u32, options: &Options, random: &mut Random) -> Count
         ("flushDiskType", mode),
         ("mappedFileSizeCommitLog", "1048576"),
         ("mappedFileSizeConsumeQueue", "20000"),
-        ("maxHashSlotNum", "1000"),
-        ("maxIndexNum", "4000"),
+        ("maxHashSlotNum", "10000"),
+        ("maxIndexNum", "40000"),
         ("flushConsumeQueueThoroughInterval", "300"),
+        // A full disk must not look like a loss.
+        ("cleanFileForciblyEnable", "false"),
     ]);
     let mut broker = Broker::start(&settings, &[]);
     let mut verifier = Verifier::new();
@@ -82,11 +84,17 @@ fn run(mode: &str, rounds: u32, options: &Options, random: &mut Random) -> Count
         std::thread::sleep(pause);
         broker.kill();
         let sent = running.finish();
+        // Now and then it is killed while it recovers as well, or right after.
+        let starts = random.below(3);
+        (0..starts).for_each(|_| broker.start_and_kill(Duration::from_micros(random.below(30_000))));
         let begin = Instant::now();
         broker.start_again(&[]);
         let back = begin.elapsed();
         verifier.round(&broker.address(), sent);
-        println!("{mode} round {round}: killed after {pause:?}, back after {back:?}; {}", verifier.counts());
+        println!(
+            "{mode} round {round}: killed after {pause:?}, and {starts} more times while it started, back after {back:?}; {}",
+            verifier.counts()
+        );
     }
     verifier.all_again(&broker.address());
     broker.stop();

@@ -10,6 +10,8 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -76,9 +78,42 @@ final class Context {
         return producer;
     }
 
+    /** A started producer of transactions. */
+    TransactionMQProducer transactionProducer(String group, TransactionListener listener) throws MQClientException {
+        TransactionMQProducer producer = new TransactionMQProducer(group);
+        configure(producer);
+        producer.setSendMsgTimeout(10_000);
+        producer.setTransactionListener(listener);
+        // A producer that sends nothing is known to the broker from its heartbeats.
+        producer.setHeartbeatBrokerInterval(1_000);
+        closing(producer::shutdown);
+        producer.start();
+        return producer;
+    }
+
+    /** A started producer that writes traces of its messages. */
+    @SuppressWarnings("deprecation")
+    DefaultMQProducer tracingProducer() throws MQClientException {
+        DefaultMQProducer producer = new DefaultMQProducer(group("producer"), true, null);
+        configure(producer);
+        producer.setSendMsgTimeout(10_000);
+        closing(producer::shutdown);
+        producer.start();
+        return producer;
+    }
+
+    /** As {@link #pushConsumer}, and it writes traces of what it consumes. */
+    @SuppressWarnings("deprecation")
+    DefaultMQPushConsumer tracingConsumer(String group) {
+        return configured(new DefaultMQPushConsumer(group, true, null));
+    }
+
     /** A push consumer, not started yet, that begins at the first message. */
     DefaultMQPushConsumer pushConsumer(String group) {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        return configured(new DefaultMQPushConsumer(group));
+    }
+
+    private DefaultMQPushConsumer configured(DefaultMQPushConsumer consumer) {
         configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(4);

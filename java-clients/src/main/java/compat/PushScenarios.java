@@ -100,7 +100,7 @@ final class PushScenarios {
     }
 
     /** The enum of the message model lives in another package in 4.9 than in 5.x. */
-    private static void broadcasting(DefaultMQPushConsumer consumer) throws ReflectiveOperationException {
+    static void broadcasting(DefaultMQPushConsumer consumer) throws ReflectiveOperationException {
         for (Method method : DefaultMQPushConsumer.class.getMethods()) {
             if (method.getName().equals("setMessageModel")) {
                 for (Object model : method.getParameterTypes()[0].getEnumConstants()) {

@@ -49,9 +49,17 @@ public final class Scenario {
         OrderScenarios.register();
         PullScenarios.register();
         RetryScenarios.register();
+        TimerScenarios.register();
         OffsetScenarios.register();
         QueryScenarios.register();
+        TransactionScenarios.register();
+        SqlScenarios.register();
+        ResetScenarios.register();
+        TraceScenarios.register();
         LoadScenarios.register();
+        BatchQueueScenarios.register();
+        LightQueueScenarios.register();
+        CompactionScenarios.register();
     }
 
     private Scenario() {
