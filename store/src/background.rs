@@ -31,6 +31,8 @@ use crate::queue::QueueTable;
 use crate::retention::Retention;
 use crate::types::{StoreOptions, TopicPolicy};
 
+/// How long a reader waits for another thread that is dispatching.
+const CATCH_UP: Duration = Duration::from_millis(20);
 /// A caller of [`Core::dispatch`] feeds at most so many bytes of the log before it hands over.
 const INLINE_BUDGET: u64 = 1 << 20;
 /// The `reput` thread reports arrivals at least after so many bytes.
@@ -199,6 +201,27 @@ impl Core {
                 tracing::error!(%error, "dispatch failed");
                 self.reput.ring();
             }
+        }
+    }
+
+    /// See [`crate::Store::catch_up`].
+    #[inline]
+    pub(crate) fn catch_up(&self) {
+        let end = self.readable_end();
+        if self.dispatcher.position() < end {
+            self.wait_for_dispatch(end);
+        }
+    }
+
+    #[cold]
+    fn wait_for_dispatch(&self, end: u64) {
+        let limit = Instant::now() + CATCH_UP;
+        loop {
+            self.dispatch();
+            if self.dispatcher.position() >= end || Instant::now() >= limit {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 

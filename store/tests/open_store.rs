@@ -85,6 +85,32 @@ fn readable_after_dispatch_and_waiters_are_told() {
     assert_eq!((result.status, result.next_offset, result.records.len()), (ReadStatus::Found, 3, 2));
 }
 
+/// Whoever finds another thread dispatching leaves its messages to that; a reader that asks then finds them all the same.
+#[test]
+fn a_reader_may_catch_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(config(dir.path()));
+    send(&store, b"one").unwrap();
+    let queue = store.queue("T", 0).unwrap();
+    assert_eq!(queue.max_offset(), 0, "nobody has dispatched it");
+    store.catch_up();
+    assert_eq!(queue.max_offset(), 1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let mine = send(&store, b"more").unwrap();
+                    store.dispatch();
+                    store.catch_up();
+                    assert!(store.dispatched() >= mine.end);
+                }
+            });
+        }
+    });
+    assert_eq!(queue.max_offset(), 8001);
+    store.close();
+}
+
 #[test]
 fn a_batch_body_becomes_messages() {
     let dir = tempfile::tempdir().unwrap();

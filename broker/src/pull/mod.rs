@@ -90,6 +90,10 @@ impl Puller {
         if limited && let Some(outcome) = self.put_off(cx, &ask, &plan) {
             return outcome;
         }
+        if !ask.suspends() {
+            // Nobody tells it of what comes later: it sees what was acknowledged before.
+            self.parts.store.catch_up();
+        }
         let mut read = Scratch::take();
         let page = self.read(&config, &plan, &ask, ask.offset, &mut read);
         if limited {

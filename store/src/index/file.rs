@@ -167,13 +167,6 @@ impl IndexFile {
     /// # Errors
     /// The entries themselves are not to be believed.
     pub(super) fn verify(&self) -> io::Result<usize> {
-        self.cells.advise_read_ahead(true);
-        let verified = self.verify_entries();
-        self.cells.advise_read_ahead(false);
-        verified
-    }
-
-    fn verify_entries(&self) -> io::Result<usize> {
         let mut newest = vec![0; self.geometry.slots as usize];
         let (mut phys, end) = (self.begin_phys(), self.end_phys());
         for number in 1..self.count() {

@@ -23,6 +23,7 @@ impl Handler for MaxOffset {
     type Request<'a> = GetMaxOffset<'a>;
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
+        self.store.catch_up();
         let offset = self.store.queue(&request.topic, request.queue_id).map_or(0, |queue| queue.max_offset());
         cx.write(ResponseCode::SUCCESS, None, &GetMaxOffsetResponse { offset }, &[])
     }

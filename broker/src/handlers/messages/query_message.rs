@@ -34,6 +34,7 @@ impl Handler for QueryMessage {
         let max = if unique { config.default_query_max_num } else { request.max_num };
         let max = usize::try_from(max.min(config.max_msgs_num_batch)).unwrap_or(0);
         let time = request.begin_timestamp..request.end_timestamp.saturating_add(1);
+        self.store.catch_up();
         let found = self.store.query(&request.topic, &request.key, max, time);
         let header = QueryMessageResponse {
             index_last_update_timestamp: found.last_update_timestamp,

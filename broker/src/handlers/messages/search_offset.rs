@@ -23,6 +23,7 @@ impl Handler for SearchOffset {
     type Request<'a> = header::SearchOffset<'a>;
 
     fn handle(&self, _: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
+        self.store.catch_up();
         let upper = request.boundary_type == Some(BoundaryType::Upper);
         let queue = match request.lite_topic.as_deref().filter(|topic| !topic.trim().is_empty()) {
             None => self.store.queue(&request.topic, request.queue_id),
