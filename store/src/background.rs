@@ -410,12 +410,7 @@ impl Core {
     fn run_clean(&self) {
         while !self.stopped() {
             let interval = u64::try_from(self.options.config.load().clean_resource_interval).unwrap_or(0).max(1000);
-            let sleep = |time: Duration| {
-                if !time.is_zero() {
-                    self.clean.wait(u64::MAX, Some(time), || 0);
-                }
-                !self.stopped()
-            };
+            let sleep = |time: Duration| self.pause_cleaning(time);
             let round = Round {
                 config: &self.options.config.load_full(),
                 log: &self.log,
@@ -442,6 +437,25 @@ impl Core {
             }
             self.clean.wait(u64::MAX, Some(Duration::from_millis(interval)), || 0);
         }
+    }
+
+    /// A pause of the cleaner within a round, which only the end of the store cuts short: whoever rings for something else
+    /// gets another round after this one. False when the store closes.
+    fn pause_cleaning(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut rung = false;
+        while !self.stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                if rung {
+                    self.clean.ring();
+                }
+                return true;
+            }
+            self.clean.wait(u64::MAX, Some(left), || 0);
+            rung |= Instant::now() < until;
+        }
+        false
     }
 
     fn stopped(&self) -> bool {
