@@ -167,6 +167,14 @@ impl IndexFile {
     /// # Errors
     /// The entries themselves are not to be believed.
     pub(super) fn verify(&self) -> io::Result<usize> {
+        // From front to back, unlike all other access.
+        self.cells.advise_read_ahead(true);
+        let result = self.verify_entries();
+        self.cells.advise_read_ahead(false);
+        result
+    }
+
+    fn verify_entries(&self) -> io::Result<usize> {
         let mut newest = vec![0; self.geometry.slots as usize];
         let (mut phys, end) = (self.begin_phys(), self.end_phys());
         for number in 1..self.count() {

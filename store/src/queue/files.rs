@@ -77,8 +77,10 @@ impl UnitFiles {
         let io = |path: &Path, source| StoreError::Io { path: path.to_owned(), source };
         let mut found = Vec::new();
         for entry in fs::read_dir(&dir).map_err(|source| io(&dir, source))? {
-            let path = entry.map_err(|source| io(&dir, source))?.path();
-            let meta = fs::metadata(&path).map_err(|source| io(&path, source))?;
+            let entry = entry.map_err(|source| io(&dir, source))?;
+            let path = entry.path();
+            let meta = entry.metadata().map_err(|source| io(&path, source))?;
+            let meta = if meta.is_symlink() { fs::metadata(&path).map_err(|source| io(&path, source))? } else { meta };
             if meta.is_file() {
                 found.push((path, meta.len()));
             }

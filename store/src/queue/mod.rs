@@ -45,6 +45,8 @@ pub(crate) struct Places {
     pub(crate) batch_dir: PathBuf,
     pub(crate) batch: Shape,
     pub(crate) ext_dir: PathBuf,
+    /// It was there when the queues were loaded.
+    pub(crate) ext_found: bool,
     pub(crate) ext: Shape,
     /// Entries get units in the extension.
     pub(crate) ext_enabled: bool,
@@ -114,6 +116,10 @@ struct Writer {
     flushed: i64,
     /// The file that is being written.
     last: Option<LastFile>,
+    /// The first unit, as it was found in its file.
+    first: Option<Entry>,
+    /// Something was found behind the end that is no unit of the queue.
+    stale: bool,
     /// Where the queue ended before files were found to be missing: offsets below were given.
     floor: i64,
 }
@@ -150,7 +156,7 @@ impl Queue {
             hidden: AtomicI64::new(0),
             key_prefix,
             counted: AtomicU64::new(0),
-            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None, floor: 0 }),
+            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None, first: None, stale: false, floor: 0 }),
         }
     }
 

@@ -39,10 +39,13 @@ impl Queue {
         let list = files.snapshot();
         let from = list.len().saturating_sub(FILES_CHECKED);
         let mut end = list.get(from).map_or(0, |file| file.base());
-        let (mut last, mut address) = (None, None);
+        let (mut last, mut address, mut first, mut stale) = (None, None, None, false);
         for file in &list[from..] {
-            end = file.walk(file.base(), |index, bytes| {
+            (end, stale) = file.walk_to_end(|index, bytes| {
                 let entry = Entry::decode(index, bytes).filter(Entry::is_written);
+                if from == 0 && index == list[0].base() {
+                    first = entry;
+                }
                 last = entry.filter(|entry| !entry.unit.is_filler()).or(last);
                 address = entry.map(|entry| entry.unit.tags_code).filter(|code| is_address(*code)).or(address);
                 entry.is_some()
@@ -60,6 +63,7 @@ impl Queue {
             writer.flushed = end;
             writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
             writer.floor = floor;
+            (writer.first, writer.stale) = (first, stale);
         }
         // Nobody else has the queue yet. Without files it is a new one.
         if !list.is_empty() {
@@ -73,6 +77,9 @@ impl Queue {
 
     /// Loads the extension when there is one, also when entries get no units any more. `last` is the last address.
     fn load_ext(&self, last: Option<i64>) -> Result<(), StoreError> {
+        if last.is_none() && !self.places.ext_found {
+            return Ok(());
+        }
         let dir = self.ext_dir();
         if last.is_some() || dir.is_dir() {
             let ext = match dir.is_dir() {
@@ -128,7 +135,7 @@ impl Queue {
                 break;
             }
         }
-        writer.last = None;
+        (writer.last, writer.first) = (None, None);
         files.cut(end, old_end)?;
         self.recount();
         writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
@@ -158,7 +165,7 @@ impl Queue {
             "the first queue files are missing: made again from the log"
         );
         writer.floor = writer.floor.max(self.max_offset());
-        (writer.max_phys, writer.flushed, writer.last) = (-1, 0, None);
+        (writer.max_phys, writer.flushed, writer.last, writer.first) = (-1, 0, None, None);
         files.delete_all()?;
         self.ext.get().map_or(Ok(()), |ext| ext.delete_all())?;
         self.recount();
@@ -190,6 +197,11 @@ impl Queue {
         let (first, end) = (self.first.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
         let Some(files) = self.files.get().filter(|_| first < end) else { return Ok(()) };
         let kept = |entry: &Entry| entry.unit.phys >= min_phys && !entry.unit.is_filler();
+        // Of very many queues nearly all are as they were found: nothing is read for those.
+        let found_first = self.writer.lock().first.filter(|entry| !self.is_batch() && entry.offset == first);
+        if found_first.is_some_and(|entry| kept(&entry)) {
+            return Ok(());
+        }
         let found = if self.at_index(end - 1)?.is_some_and(|entry| entry.unit.phys < min_phys) {
             end
         } else if self.at_index(first)?.is_some_and(|entry| kept(&entry)) {
@@ -234,14 +246,20 @@ impl Queue {
     /// After an unclean stop: removes what stands behind a unit that never reached the device. A unit left there could pass
     /// for a new one after the next crash.
     pub(crate) fn clear_behind(&self) -> Result<(), StoreError> {
-        self.files.get().map_or(Ok(()), |files| files.clear_behind(self.end.load(Ordering::Acquire)))
+        match self.files.get() {
+            Some(files) if std::mem::take(&mut self.writer.lock().stale) => {
+                files.clear_behind(self.end.load(Ordering::Acquire))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes units of records at or behind `phys` for not being on the device yet. True when there are any.
     pub(crate) fn distrust(&self, phys: i64) -> Result<bool, StoreError> {
         let (first, end) = (self.first.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
         let Some(files) = self.files.get().filter(|_| first < end && self.max_phys() > phys) else { return Ok(false) };
-        let from = self.first_kept(first, end, phys)?;
+        // Of a short queue all: a sync of what is on the device already costs little.
+        let from = if files.count() < FILES_CHECKED { first } else { self.first_kept(first, end, phys)? };
         let mut writer = self.writer.lock();
         writer.flushed = writer.flushed.min(from);
         files.distrust();

@@ -58,10 +58,10 @@ type IsBatch = Box<dyn Fn(&str) -> bool + Send + Sync>;
 #[derive(Debug, Default)]
 struct ById(BTreeMap<i32, Arc<Queue>>);
 
-/// A directory that holds a queue.
+/// A directory that holds the queues of a topic.
 struct Found {
     topic: Arc<str>,
-    id: i32,
+    dir: PathBuf,
     batch: bool,
 }
 
@@ -74,6 +74,7 @@ impl QueueTable {
             batch_dir: options.root.join("batchconsumequeue"),
             batch: Shape::new(BATCH_UNIT_LEN, options.batch_file_size),
             ext_dir: options.root.join("consumequeue_ext"),
+            ext_found: options.root.join("consumequeue_ext").is_dir(),
             ext: QueueExt::shape(options.ext_file_size),
             ext_enabled: options.ext,
             present: AtomicU64::new(0),
@@ -96,24 +97,16 @@ impl QueueTable {
     /// A file that does not fit the configuration, or the system's refusal.
     pub fn load(options: &TableOptions) -> Result<QueueTable, StoreError> {
         let table = QueueTable::empty(options);
-        let mut found = Vec::new();
-        find(&table.places.simple_dir, false, &mut found)?;
-        find(&table.places.batch_dir, true, &mut found)?;
+        let mut found = find(&table.places.simple_dir, false)?;
+        found.extend(find(&table.places.batch_dir, true)?);
         let batch = found.iter().filter(|found| found.batch).map(|found| found.topic.to_string());
         table.batch_topics.write().extend(batch.chain(configured_batch_topics(&options.root)));
         let next = AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(1 + found.len() / 64);
-        // A queue at a time from a common list: queues differ much in length.
+        // A topic at a time from a common list.
         let load = || -> Result<(), StoreError> {
-            while let Some(Found { topic, id, batch }) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let queue = Queue::load(Arc::clone(topic), *id, Arc::clone(&table.places), *batch)?;
-                let mut topics = table.topics.write();
-                let known = topics.entry(Arc::clone(topic)).or_default().0.insert(*id, Arc::new(queue));
-                if known.is_none() {
-                    table.light.fetch_add(usize::from(is_lmq(topic)), Ordering::Relaxed);
-                } else {
-                    tracing::error!(topic = &**topic, id, "the queue has files of both kinds: one kind is left alone");
-                }
+            while let Some(found) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
+                table.load_topic(found)?;
             }
             Ok(())
         };
@@ -126,6 +119,23 @@ impl QueueTable {
             result
         })?;
         Ok(table)
+    }
+
+    fn load_topic(&self, Found { topic, dir, batch }: &Found) -> Result<(), StoreError> {
+        for dir in directories(dir)? {
+            let Some(id) = dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let queue = Queue::load(Arc::clone(topic), id, Arc::clone(&self.places), *batch)?;
+            let mut topics = self.topics.write();
+            let known = topics.entry(Arc::clone(topic)).or_default().0.insert(id, Arc::new(queue));
+            if known.is_none() {
+                self.light.fetch_add(usize::from(is_lmq(topic)), Ordering::Relaxed);
+            } else {
+                tracing::error!(topic = &**topic, id, "the queue has files of both kinds: one kind is left alone");
+            }
+        }
+        Ok(())
     }
 
     /// The queue when it exists.
@@ -431,20 +441,16 @@ fn clamp(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
-/// Lists `DIR/TOPIC/ID`. What is not of this form is passed over, as Java does.
-fn find(dir: &Path, batch: bool, found: &mut Vec<Found>) -> Result<(), StoreError> {
-    for topic_dir in directories(dir)? {
-        let Some(topic) = topic_dir.file_name().and_then(|name| name.to_str()).map(Arc::<str>::from) else {
-            tracing::warn!(dir = %topic_dir.display(), "the name is no topic: passed over");
-            continue;
-        };
-        for queue_dir in directories(&topic_dir)? {
-            if let Some(id) = queue_dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()) {
-                found.push(Found { topic: Arc::clone(&topic), id, batch });
-            }
+/// Lists `DIR/TOPIC`. What is not of this form is passed over, as Java does.
+fn find(dir: &Path, batch: bool) -> Result<Vec<Found>, StoreError> {
+    let mut found = Vec::new();
+    for dir in directories(dir)? {
+        match dir.file_name().and_then(|name| name.to_str()).map(Arc::<str>::from) {
+            Some(topic) => found.push(Found { topic, dir, batch }),
+            None => tracing::warn!(dir = %dir.display(), "the name is no topic: passed over"),
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
@@ -455,9 +461,11 @@ fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     };
     let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(io_error)?.path();
-        if path.is_dir() {
-            found.push(path);
+        let entry = entry.map_err(io_error)?;
+        // Known from the directory, as a rule: with very many queues each call of the system counts.
+        let kind = entry.file_type().map_err(io_error)?;
+        if kind.is_dir() || kind.is_symlink() && entry.path().is_dir() {
+            found.push(entry.path());
         }
     }
     Ok(found)

@@ -395,22 +395,25 @@ impl UnitFile {
 
     /// The index behind the last unit at or behind `from` that is not all zeros; `None` when all are.
     pub(super) fn written_behind(&self, from: i64) -> io::Result<Option<i64>> {
-        let file = File::open(&self.path)?;
-        let mut at = self.at(from) as u64;
+        self.written_in(&self.open()?, self.at(from) as u64)
+    }
+
+    fn written_in(&self, file: &File, mut at: u64) -> io::Result<Option<i64>> {
         let mut last = None;
-        let mut buffer = vec![0; 65_536];
+        let mut page = [0; 4096];
         loop {
             // Most of a file is a hole, or reserved only.
-            at = match rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
+            at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
                 Ok(data) => data.max(at),
                 Err(rustix::io::Errno::NXIO) => break,
                 Err(error) => return Err(error.into()),
             };
-            let count = file.read_at(&mut buffer, at)?;
+            let rest = page.len() - at as usize % page.len();
+            let count = file.read_at(&mut page[..rest], at)?;
             if count == 0 {
                 break;
             }
-            if let Some(place) = buffer[..count].iter().rposition(|byte| *byte != 0) {
+            if let Some(place) = page[..count].iter().rposition(|byte| *byte != 0) {
                 last = Some(self.base + (at as i64 + place as i64) / self.shape.unit_len as i64 + 1);
             }
             at += count as u64;
@@ -423,26 +426,55 @@ impl UnitFile {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn walk(&self, from: i64, mut each: impl FnMut(i64, &[u8]) -> bool) -> Result<i64, StoreError> {
+    pub fn walk(&self, from: i64, each: impl FnMut(i64, &[u8]) -> bool) -> Result<i64, StoreError> {
         self.spill()?;
-        let file = File::open(&self.path).map_err(|source| self.io(source))?;
-        // Most queues are short: not much is read of them.
-        let mut chunk = 4096;
+        let walk = || self.walk_in(&self.open()?, from, each);
+        walk().map(|(end, _, _)| end).map_err(|source| self.io(source))
+    }
+
+    /// Walks all units until `each` says `false`. Returns the index where it stopped, and whether anything but zeros stands
+    /// from there on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn walk_to_end(&self, each: impl FnMut(i64, &[u8]) -> bool) -> Result<(i64, bool), StoreError> {
+        let walk = || {
+            let file = self.open()?;
+            let (end, read, rest) = self.walk_in(&file, self.base, each)?;
+            let stale = rest.iter().any(|byte| *byte != 0);
+            Ok((end, stale || end < self.end() && self.written_in(&file, read)?.is_some()))
+        };
+        walk().map_err(|source| self.io(source))
+    }
+
+    /// Returns where it stopped, how far the file was read, and what was read from the stop on.
+    fn walk_in(
+        &self,
+        file: &File,
+        from: i64,
+        mut each: impl FnMut(i64, &[u8]) -> bool,
+    ) -> io::Result<(i64, u64, Vec<u8>)> {
+        let unit_len = self.shape.unit_len;
+        // Most queues are short: not much is read of them, a page as a rule.
+        let mut chunk = 4096usize;
         let mut buffer = Vec::new();
         let mut index = from;
         while index < self.end() {
-            let units = ((chunk / self.shape.unit_len).max(1) as i64).min(self.end() - index) as usize;
+            let units = (chunk.div_ceil(unit_len) as i64).min(self.end() - index) as usize;
             chunk = (2 * chunk).min(65_536);
-            buffer.resize(units * self.shape.unit_len, 0);
-            file.read_exact_at(&mut buffer, self.at(index) as u64).map_err(|source| self.io(source))?;
-            for unit in buffer.chunks_exact(self.shape.unit_len) {
+            buffer.resize(units * unit_len, 0);
+            let at = self.at(index) as u64;
+            file.read_exact_at(&mut buffer, at)?;
+            for (number, unit) in buffer.chunks_exact(unit_len).enumerate() {
                 if !each(index, unit) {
-                    return Ok(index);
+                    let read = at + buffer.len() as u64;
+                    buffer.drain(..number * unit_len);
+                    return Ok((index, read, buffer));
                 }
                 index += 1;
             }
         }
-        Ok(index)
+        Ok((index, self.at(index) as u64, Vec::new()))
     }
 
     /// Whether the file is mapped.

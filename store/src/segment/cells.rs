@@ -62,6 +62,8 @@ impl Cells {
         if !map.len().is_multiple_of(4) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the length is no multiple of 4"));
         }
+        // Access is here and there: with read-ahead, often megabytes, the first touch of a page would bring the whole file.
+        map.advise_read_ahead(false);
         Ok(Cells { map })
     }
 
@@ -146,6 +148,11 @@ impl Cells {
     /// The device failed.
     pub fn sync_all(&self) -> io::Result<()> {
         self.map.sync_all()
+    }
+
+    /// Whether the system reads ahead of accesses: for one that goes from front to back.
+    pub fn advise_read_ahead(&self, on: bool) {
+        self.map.advise_read_ahead(on);
     }
 
     /// Makes the pages of a range present. A hint.

@@ -74,8 +74,11 @@ impl Wheel {
             true => Cells::open(path, WHEEL_LEN),
             false => Cells::create_reserved(path, WHEEL_LEN, 0),
         };
+        let cells = cells.map_err(error)?;
+        // Slots that follow one another are in use at the same time.
+        cells.advise_read_ahead(true);
         let wheel = Wheel {
-            cells: cells.map_err(error)?,
+            cells,
             precision: precision.max(1),
             live: Slots::new(SLOTS),
             total: AtomicI64::new(0),
