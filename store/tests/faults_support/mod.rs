@@ -59,9 +59,11 @@ impl Dir {
         self.path(&format!("consumequeue/{topic}/{id}/{:020}", file * QUEUE_FILE))
     }
 
-    /// A copy as it is now: of an open store, what a SIGKILL at this moment leaves.
+    /// A copy as it is now: of an open store that gets no messages, what a SIGKILL about this moment leaves.
     pub fn copy(&self) -> Dir {
         let copy = Dir { dir: tempfile::tempdir().unwrap(), conf: self.conf.clone() };
+        // The copy takes its time. A checkpoint that is newer than the files would say that they have what they have not.
+        let checkpoint = fs::read(self.path("checkpoint"));
         let status = std::process::Command::new("cp")
             .args(["-r", "--sparse=always"])
             .arg(self.root())
@@ -69,6 +71,9 @@ impl Dir {
             .status()
             .unwrap();
         assert!(status.success());
+        if let Ok(checkpoint) = checkpoint {
+            fs::write(copy.path("checkpoint"), checkpoint).unwrap();
+        }
         copy
     }
 
