@@ -125,7 +125,7 @@ fn one_round(whose: Whose, options: &Options) -> Result<Vec<(&'static str, f64)>
     std::thread::sleep(std::time::Duration::from_secs(5));
     rows.push(("idle cpu %", (Usage::of(pid).cpu - quiet.cpu) / 5.0 * 100.0));
     // The Java side compiles its code while it runs: it gets the time for that.
-    load(&["--secs", "15", "send"])?;
+    load(&["--secs", if whose == Whose::Java { "15" } else { "2" }, "send"])?;
     let x = load(&["--secs", &secs, "send"])?;
     rows.push(("send 128 B messages/s", get(&x, "messages_a_second")));
     rows.push(("send 128 B cpu us", get(&x, "server_cpu_us_a_message")));

@@ -106,7 +106,7 @@ fn measure(whose: Whose, one: &Shape, shape: &Shape, rounds: usize) -> Result<Ve
             send[at].push(send_to(&runtime, &broker, which, each)?);
             eprintln!("{} round {round}: send {:.0}", which.name, send[at][round as usize]);
             let started = Instant::now();
-            while !dispatched(&runtime, &broker, which, (round + 1) * each)? {
+            while undispatched(&runtime, &broker)? > 0 {
                 if started.elapsed() > Duration::from_secs(60) {
                     return Err("the queues are not filled".into());
                 }
@@ -292,18 +292,19 @@ async fn pull(broker: String, shape: Shape, from: u64, each: u64, connection: u6
     Ok(())
 }
 
-/// Whether the last queue has so many messages.
-fn dispatched(runtime: &tokio::runtime::Runtime, broker: &Broker, shape: &Shape, wanted: u64) -> std::io::Result<bool> {
-    let fields = [("topic", shape.topic(shape.topics - 1)), ("queueId", (shape.queues - 1).to_string())];
+/// Bytes of the log that are not in the queues yet.
+fn undispatched(runtime: &tokio::runtime::Runtime, broker: &Broker) -> std::io::Result<u64> {
     let mut out = Vec::new();
-    Template::new(RequestCode::GET_MAX_OFFSET, &fields, &[]).write(0, &mut out);
+    Template::new(RequestCode::GET_BROKER_RUNTIME_INFO, &[], &[]).write(0, &mut out);
     runtime.block_on(async {
         let mut socket = connect(&broker.address()).await?;
         socket.write_all(&out).await?;
-        let (mut answers, mut offset) = (Answers::new(), None);
-        while offset.is_none() {
-            answers.read(&mut socket, |answer| offset = Some(answer.field("offset").unwrap_or_default())).await?;
+        let (mut answers, mut body) = (Answers::new(), None);
+        while body.is_none() {
+            answers.read(&mut socket, |answer| body = Some(answer.body.to_vec())).await?;
         }
-        Ok(offset.unwrap_or_default() as u64 >= wanted)
+        let table: serde_json::Value = serde_json::from_slice(&body.unwrap_or_default())?;
+        let behind = table.pointer("/table/dispatchBehindBytes").and_then(|value| value.as_str()?.parse().ok());
+        behind.ok_or_else(|| std::io::Error::other("the broker does not say how far it is"))
     })
 }

@@ -5,7 +5,7 @@
 //! the first touch, more than a broker spends on the messages that fill the page. Both sides would pay it, at random.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A file that fills the page cache; removed at the end.
@@ -17,22 +17,14 @@ pub struct Filler {
 const CHUNK: usize = 1 << 20;
 
 impl Filler {
-    /// Writes a file of three quarters of the memory, as far as half of the free disk allows.
+    /// Makes a file of the size of the available memory. It is one hole: it takes no room on the disk.
     ///
     /// # Errors
     /// The disk.
     pub fn new(directory: &Path) -> std::io::Result<Filler> {
         fs::create_dir_all(directory)?;
-        let path = directory.join("page-cache-filler");
-        let disk = rustix::fs::statvfs(directory)?;
-        let bytes = (memory() / 4 * 3).min(disk.f_bavail * disk.f_frsize / 2);
-        let filler = Filler { path, bytes };
-        let mut file = File::create(&filler.path)?;
-        let chunk = vec![1; CHUNK];
-        for _ in 0..bytes / CHUNK as u64 {
-            file.write_all(&chunk)?;
-        }
-        file.sync_all()?;
+        let filler = Filler { path: directory.join("page-cache-filler"), bytes: memory() };
+        File::create(&filler.path)?.set_len(filler.bytes)?;
         Ok(filler)
     }
 
@@ -61,7 +53,7 @@ impl Drop for Filler {
 
 fn memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"));
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
     let kib: u64 = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or_default();
     kib * 1024
 }
