@@ -1,14 +1,11 @@
 //! `transientStorePoolEnable`: a message is readable once it is committed, a stop commits all, a kill loses what was not.
 
-mod faults_support;
-mod load_support;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use faults_support::{Dir, check, messages, send};
-use load_support::{Load, send_all, verify};
+use crate::faults_support::{Dir, check, messages, send};
+use crate::load_support::{Load, send_all, verify};
 
 const POOL: &str = "transientStorePoolEnable=true\ntransientStorePoolSize=3\n";
 const NEVER: &str = "commitIntervalCommitLog=3600000\ncommitCommitLogThoroughInterval=3600000\n";

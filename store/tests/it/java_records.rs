@@ -2,11 +2,9 @@
 //! append with the same inputs writes the same bytes.
 
 #[allow(dead_code, reason = "the golden tests use the rest")]
-mod golden_support;
-
 use std::sync::atomic::AtomicI64;
 
-use golden_support::Golden;
+use crate::golden_support::Golden;
 use store::NewMessage;
 use store::commitlog::{AppendLimits, CommitLog, NextOffset};
 use store::record::{MessageId, NewRecord, RecordView, Version};

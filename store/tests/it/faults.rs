@@ -2,12 +2,10 @@
 //! file's name and nothing is changed, or everything that is still whole in the log is there, in its place, and new
 //! messages go on exactly behind.
 
-mod faults_support;
-
 use std::fs;
 use std::path::Path;
 
-use faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, invert, made, messages, overwrite, zero};
+use crate::faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, invert, made, messages, overwrite, zero};
 use store::record::RecordView;
 
 /// Both ways to end: the store and its messages.

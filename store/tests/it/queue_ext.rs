@@ -1,15 +1,13 @@
 //! The extension of consume queues: what Java wrote is read, what is written is Java's, and nothing depends on it.
 
 #[allow(dead_code, reason = "other tests use the rest")]
-mod golden_support;
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use golden_support::{Golden, check_messages, check_queues};
+use crate::golden_support::{Golden, check_messages, check_queues};
 use store::record::{RecordView, java_hash};
 use store::{NewMessage, Queue, ReadFilter, ReadRequest, ReadResult, ReadStatus, Store};
 

@@ -1,13 +1,11 @@
 //! Random lives of a store against a model: messages, flushes, clean ends, kills, and kills that take the end of the log
 //! or of a queue along. A failure names its seed; `FAULT_SEED=n` runs that one alone.
 
-mod faults_support;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, messages, overwrite, zero};
+use crate::faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, messages, overwrite, zero};
 use store::record::properties;
 use store::{Inner, NewMessage, Store};
 

@@ -1,9 +1,7 @@
 //! Stores that a Java broker left: everything in them must be there, and opening them must not change them.
 
 #[allow(dead_code, reason = "other tests use the rest")]
-mod golden_support;
-
-use golden_support::{Golden, check_files, check_messages, check_places, check_queues, places, places_by_java};
+use crate::golden_support::{Golden, check_files, check_messages, check_places, check_queues, places, places_by_java};
 use store::{NewMessage, Store};
 
 /// What an open and close of a cleanly stopped store must leave as it is.
@@ -108,7 +106,7 @@ fn takes_a_message(store: &Store, topic: &str, id: i32) {
     assert_eq!(appended.queue_offset, max);
     store.dispatch();
     assert_eq!(queue.max_offset(), max + 1);
-    let record = &golden_support::records(store, &queue)[(max - queue.min_offset()) as usize];
+    let record = &crate::golden_support::records(store, &queue)[(max - queue.min_offset()) as usize];
     assert_eq!(record.offset(), appended.phys_offset);
     assert!(appended.phys_offset >= end);
     assert_eq!(store.query(topic, &key, 9, 0..i64::MAX).records.len(), 1);
@@ -122,7 +120,7 @@ fn damaged_last_records_are_dropped() {
         store.close();
         let store = golden.open();
         let queue = store.queue("Topic1", 0).unwrap();
-        assert_eq!(golden_support::records(&store, &queue).len() as i64, queue.max_offset() - queue.min_offset());
+        assert_eq!(crate::golden_support::records(&store, &queue).len() as i64, queue.max_offset() - queue.min_offset());
         takes_a_message(&store, "Topic1", 0);
     }
 }

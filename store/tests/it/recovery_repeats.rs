@@ -1,11 +1,9 @@
 //! A recovery is not done twice: a broker that is killed as soon as it is up, or while it starts, begins where the last
 //! recovery came to. Alone in its file: fed records are counted for the whole process.
 
-mod faults_support;
-
 use std::fs;
 
-use faults_support::{Dir, check, made, messages, zero};
+use crate::faults_support::{Dir, check, made, messages, zero};
 use store::checkpoint::Checkpoint;
 use store::failpoint::{self, Point};
 

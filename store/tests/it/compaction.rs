@@ -1,14 +1,12 @@
 //! Compaction topics in a store: what is read, what stays after restarts, kills and lost pages, and what a deletion leaves.
 
-mod faults_support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use faults_support::Dir;
+use crate::faults_support::Dir;
 use store::record::{RecordView, properties};
 use store::{All, NewMessage, ReadRequest, ReadResult, ReadStatus, Store, TopicPolicy};
 
