@@ -120,7 +120,10 @@ fn damaged_last_records_are_dropped() {
         store.close();
         let store = golden.open();
         let queue = store.queue("Topic1", 0).unwrap();
-        assert_eq!(crate::golden_support::records(&store, &queue).len() as i64, queue.max_offset() - queue.min_offset());
+        assert_eq!(
+            crate::golden_support::records(&store, &queue).len() as i64,
+            queue.max_offset() - queue.min_offset()
+        );
         takes_a_message(&store, "Topic1", 0);
     }
 }
