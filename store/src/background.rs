@@ -6,8 +6,8 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -70,8 +70,10 @@ pub(crate) struct Core {
     pub(crate) flusher: Flusher,
     /// The logs of compaction topics, when they are enabled.
     compaction: Option<Arc<Compaction>>,
+    /// Called when the log may have grown, see [`crate::Store::on_growth`].
+    pub(crate) grown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     retention: Retention,
-    checkpoint: Arc<Checkpoint>,
+    pub(crate) checkpoint: Arc<Checkpoint>,
     abort: AbortFile,
     lock: Mutex<Option<StoreLock>>,
     sync_flush: bool,
@@ -110,6 +112,7 @@ impl Core {
             dispatcher,
             flusher,
             compaction: None,
+            grown: OnceLock::new(),
             retention: Retention::default(),
             checkpoint,
             abort,
@@ -183,6 +186,11 @@ impl Core {
         self.log.run_commits(times, || self.stopped(), || self.dispatch());
     }
 
+    /// Whether messages are readable only once they are on disk.
+    pub(crate) fn is_sync_flush(&self) -> bool {
+        self.sync_flush
+    }
+
     fn root(&self) -> std::path::PathBuf {
         self.options.config.load().root_dir()
     }
@@ -194,6 +202,9 @@ impl Core {
 
     /// See [`crate::Store::dispatch`].
     pub(crate) fn dispatch(&self) {
+        if let Some(grown) = self.grown.get() {
+            grown();
+        }
         match self.dispatcher.drain(&self.log, || self.readable_end(), INLINE_BUDGET) {
             Ok(Drained::Done | Drained::Elsewhere) => self.dispatched(),
             Ok(Drained::More) => self.reput.ring(),

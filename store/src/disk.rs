@@ -86,7 +86,7 @@ impl Demand {
 }
 
 /// `deleteWhen`: hours of the day, such as `04` or `04;16`.
-pub(crate) fn is_hour_to_delete(hours: &str, hour: u32) -> bool {
+pub fn is_hour_to_delete(hours: &str, hour: u32) -> bool {
     hours.split(';').any(|text| text.trim().parse() == Ok(hour))
 }
 

@@ -29,6 +29,7 @@ mod query;
 pub mod queue;
 mod read;
 pub mod record;
+pub mod replicate;
 mod retention;
 pub mod segment;
 pub mod store;

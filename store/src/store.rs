@@ -55,6 +55,10 @@ impl Store {
         Ok(store)
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// The queue when it exists (in memory or on disk).
     pub fn queue(&self, topic: &str, id: i32) -> Option<Arc<Queue>> {
         self.core.queues.get(topic, id)

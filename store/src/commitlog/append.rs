@@ -290,7 +290,7 @@ impl CommitLog {
         self.pool.as_ref().map(|pool| &pool.stage)
     }
 
-    fn next_segment(&self, base: u64) -> Result<Arc<Segment>, AppendError> {
+    pub(super) fn next_segment(&self, base: u64) -> Result<Arc<Segment>, AppendError> {
         let make = || Segment::create(&self.segments.path_of(base), self.segments.segment_len());
         self.next.take(base, make).map_err(AppendError::NoSpace)
     }

@@ -7,6 +7,7 @@
 //! Crash: see [`recover`].
 
 mod append;
+mod copy;
 mod numbered;
 mod pool;
 mod prepare;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 
 pub(crate) use append::now_millis;
 pub use append::{AppendLimits, Batch, NextOffset};
+pub use copy::CopyError;
 pub use numbered::Numbers;
 pub use pool::CommitTimes;
 pub use read::Walk;

@@ -37,8 +37,13 @@ pub struct Entries {
 impl Entries {
     /// What the extension has of the entry that was returned last.
     #[inline]
-    pub(crate) fn ext(&self) -> Option<&ExtUnit> {
+    pub fn ext(&self) -> Option<&ExtUnit> {
         self.extended.then_some(&self.ext_unit)
+    }
+
+    /// Whether the extension lacks what it should have of an entry that was returned last.
+    pub fn lacks_ext(&self, entry: &Entry) -> bool {
+        !self.extended && is_address(entry.unit.tags_code)
     }
 
     #[cold]

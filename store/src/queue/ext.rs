@@ -228,6 +228,11 @@ impl QueueExt {
 }
 
 impl ExtUnit {
+    /// Its length in the file, in bytes.
+    pub fn length(&self) -> i16 {
+        i16::try_from(self.len()).unwrap_or(i16::MAX)
+    }
+
     fn len(&self) -> usize {
         HEAD + self.bits.len()
     }

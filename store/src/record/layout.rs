@@ -33,8 +33,8 @@ pub(super) const QUEUE_ID: usize = 12;
 pub(super) const FLAG: usize = 16;
 /// Queue offset.
 pub(super) const QUEUE_OFFSET: usize = 20;
-/// Physical offset.
-pub(crate) const PHYS_OFFSET: usize = 28;
+/// Where a record says where in the log it is: 8 bytes.
+pub const PHYS_OFFSET: usize = 28;
 /// Sys flag.
 pub(super) const SYS_FLAG: usize = 36;
 /// Born timestamp.

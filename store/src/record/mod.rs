@@ -10,9 +10,8 @@ mod view;
 
 pub use crc::{crc32, java_hash};
 pub use encode::{NewRecord, write_blank};
-pub(crate) use layout::PHYS_OFFSET;
 pub use layout::{
-    BLANK_MAGIC, BLANK_MIN, CRC_PROPERTY_LEN, MAGIC_V1, MAGIC_V2, MIN_RECORD, Version, host_len, sys_flag,
+    BLANK_MAGIC, BLANK_MIN, CRC_PROPERTY_LEN, MAGIC_V1, MAGIC_V2, MIN_RECORD, PHYS_OFFSET, Version, host_len, sys_flag,
 };
 pub use message_id::MessageId;
 pub use properties::Properties;

@@ -167,6 +167,11 @@ impl Segment {
         self.map.prefault(range.start, range.end);
     }
 
+    /// Reads the pages of a range in and waits for the device, so that whoever looks at them next does not. A hint.
+    pub fn read_in(&self, range: Range<usize>) {
+        self.map.read_in(range.start, range.end);
+    }
+
     /// Tells the system whether to read ahead where the file is read. A hint.
     pub fn advise_read_ahead(&self, on: bool) {
         self.map.advise_read_ahead(on);

@@ -112,6 +112,14 @@ impl FileMap {
         }
     }
 
+    /// Reads the range's pages in, if they are not there. A hint.
+    pub(super) fn read_in(&self, from: usize, to: usize) {
+        let to = to.min(self.len());
+        if from < to {
+            let _ = self.map.advise_range(Advice::PopulateRead, from, to - from);
+        }
+    }
+
     /// Tells the system whether to read ahead where the map is read. A hint.
     pub(super) fn advise_read_ahead(&self, on: bool) {
         let _ = self.map.advise(if on { Advice::Normal } else { Advice::Random });

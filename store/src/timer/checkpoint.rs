@@ -61,6 +61,16 @@ pub struct TimerCheckpoint {
 }
 
 impl Marks {
+    /// Reads the bytes that Java knows, as GET_TIMER_CHECK_POINT answers them: old brokers leave the version out. `None`: too
+    /// few.
+    pub fn decode(bytes: &[u8]) -> Option<Marks> {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| i64::from_be_bytes(*word));
+        let mut next = || words.next();
+        let (read_time, log_end, queue_offset, master_queue_offset) = (next()?, next()?, next()?, next()?);
+        let version = [next().unwrap_or(0), next().unwrap_or(0), next().unwrap_or(0)];
+        Some(Marks { read_time, log_end, queue_offset, master_queue_offset, version, ours: None })
+    }
+
     /// The bytes that Java knows.
     pub fn encode(&self) -> [u8; CHECKPOINT_LEN] {
         let [state, time, counter] = self.version;
@@ -158,6 +168,9 @@ mod tests {
         for i in 0..7 {
             assert_eq!(bytes[8 * i..8 * i + 8], (i as u64 + 1).to_be_bytes());
         }
+        assert_eq!(Marks::decode(&bytes[..56]), Some(Marks { ours: None, ..marks }));
+        assert_eq!(Marks::decode(&bytes[..32]).unwrap().version, [0; 3]);
+        assert_eq!(Marks::decode(&bytes[..31]), None);
         assert!(bytes[56..4048].iter().all(|byte| *byte == 0));
         assert_eq!(TimerCheckpoint::open(&path).unwrap().1, marks);
         // Java writes the first 56 bytes and leaves the rest alone.
