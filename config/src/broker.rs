@@ -277,7 +277,7 @@ pub struct BrokerConfig {
         "Messages that such an answer looks at.";
     "litePullMessageEnable" lite_pull_message_enable: bool = true, dynamic,
         "Allow pulls of assigned queues (LITE_PULL_MESSAGE).";
-    "syncBrokerMemberGroupPeriod" sync_broker_member_group_period: i32 = 1000, inert,
+    "syncBrokerMemberGroupPeriod" sync_broker_member_group_period: i32 = 1000, dynamic,
         "Milliseconds between looks at the other brokers of the same name.";
     "loadBalancePollNameServerInterval" load_balance_poll_name_server_interval: i64 = 30000, inert,
         "Milliseconds between looks at topics for queue assignment.";
@@ -317,13 +317,13 @@ pub struct BrokerConfig {
         "Drop the statistics of deleted topics and groups.";
     "isolateLogEnable" isolate_log_enable: bool = false, inert,
         "Log into a directory of the broker's own.";
-    "forwardTimeout" forward_timeout: i64 = 3000, inert,
+    "forwardTimeout" forward_timeout: i64 = 3000, dynamic,
         "Milliseconds to wait for a broker that a request is passed on to.";
     "enableSlaveActingMaster" enable_slave_acting_master: bool = false, static,
         "Let a slave stand in for a lost master.";
-    "enableRemoteEscape" enable_remote_escape: bool = false, inert,
+    "enableRemoteEscape" enable_remote_escape: bool = false, dynamic,
         "Let a slave write to other masters while its own is lost.";
-    "skipPreOnline" skip_pre_online: bool = false, inert,
+    "skipPreOnline" skip_pre_online: bool = false, static,
         "Go online without first comparing offsets with the other brokers.";
     "asyncSendEnable" async_send_enable: bool = true, inert,
         "Answer sends when they are stored, without holding a thread.";

@@ -211,15 +211,15 @@ pub struct MessageStoreConfig {
         "Check the index files after an unclean stop.", important;
     "haListenPort" ha_listen_port: i32 = 10912 => not_negative, static,
         "Port for slaves; the listening port plus 1 when not set.";
-    "haSendHeartbeatInterval" ha_send_heartbeat_interval: i32 = 5000, inert,
+    "haSendHeartbeatInterval" ha_send_heartbeat_interval: i32 = 5000, dynamic,
         "Milliseconds between heartbeats to slaves.";
-    "haHousekeepingInterval" ha_housekeeping_interval: i32 = 20000, inert,
+    "haHousekeepingInterval" ha_housekeeping_interval: i32 = 20000, dynamic,
         "Milliseconds of silence after which a replication connection is closed.";
-    "haTransferBatchSize" ha_transfer_batch_size: i32 = 32768, inert,
+    "haTransferBatchSize" ha_transfer_batch_size: i32 = 32768, dynamic,
         "Bytes sent to a slave in one go.";
-    "haMasterAddress" ha_master_address: Option<String> = None, inert,
+    "haMasterAddress" ha_master_address: Option<String> = None, static,
         "Address of the master's replication port, for a slave.", important;
-    "haMaxGapNotInSync" ha_max_gap_not_in_sync: i32 = 268_435_456, inert,
+    "haMaxGapNotInSync" ha_max_gap_not_in_sync: i32 = 268_435_456, dynamic,
         "Bytes behind the master that still count as in sync.";
     "brokerRole" broker_role: BrokerRole = BrokerRole::AsyncMaster, static,
         "Part in replication.", important;
@@ -229,7 +229,7 @@ pub struct MessageStoreConfig {
         "Milliseconds that a send waits for its flush with SYNC_FLUSH.";
     "putMessageTimeout" put_message_timeout: i32 = 8000, inert,
         "Milliseconds that a send waits for flush and replicas together.";
-    "slaveTimeout" slave_timeout: i32 = 3000, inert,
+    "slaveTimeout" slave_timeout: i32 = 3000, dynamic,
         "Milliseconds that a send waits for replicas.";
     "messageDelayLevel" message_delay_level: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".into(), static,
         "Delays of the levels 1, 2, 3 and so on, as numbers with s, m, h or d.";
@@ -343,23 +343,23 @@ pub struct MessageStoreConfig {
         "Sends in flight above which more are answered SYSTEM_BUSY.";
     "pullBatchMaxMessageCount" pull_batch_max_message_count: i32 = 160, inert,
         "Messages that one pull of a batch consume queue returns.";
-    "totalReplicas" total_replicas: i32 = 1, inert,
+    "totalReplicas" total_replicas: i32 = 1, static,
         "Replicas including the master.", important;
-    "inSyncReplicas" in_sync_replicas: i32 = 1, inert,
+    "inSyncReplicas" in_sync_replicas: i32 = 1, dynamic,
         "Replicas including the master that must have a message with SYNC_MASTER.", important;
-    "minInSyncReplicas" min_in_sync_replicas: i32 = 1, inert,
+    "minInSyncReplicas" min_in_sync_replicas: i32 = 1, dynamic,
         "Replicas including the master below which sends are refused.", important;
     "allAckInSyncStateSet" all_ack_in_sync_state_set: bool = false, inert,
         "Wait for every replica that keeps up.", important;
-    "enableAutoInSyncReplicas" enable_auto_in_sync_replicas: bool = false, inert,
+    "enableAutoInSyncReplicas" enable_auto_in_sync_replicas: bool = false, dynamic,
         "Ask for fewer replicas while some are away.", important;
-    "haFlowControlEnable" ha_flow_control_enable: bool = false, inert,
+    "haFlowControlEnable" ha_flow_control_enable: bool = false, dynamic,
         "Limit the replication rate.", important;
-    "maxHaTransferByteInSecond" max_ha_transfer_byte_in_second: i64 = 104_857_600, inert,
+    "maxHaTransferByteInSecond" max_ha_transfer_byte_in_second: i64 = 104_857_600, dynamic,
         "Bytes a second to one slave.";
     "haMaxTimeSlaveNotCatchup" ha_max_time_slave_not_catchup: i64 = 15000, inert,
         "Milliseconds behind the master after which a slave no longer keeps up.";
-    "syncMasterFlushOffsetWhenStartup" sync_master_flush_offset_when_startup: bool = false, inert,
+    "syncMasterFlushOffsetWhenStartup" sync_master_flush_offset_when_startup: bool = false, dynamic,
         "Take the master's flushed offset when a slave starts.";
     "maxChecksumRange" max_checksum_range: i64 = 1_073_741_824, inert,
         "Bytes that are compared when a slave joins; unused.";

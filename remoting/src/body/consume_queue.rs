@@ -27,7 +27,7 @@ pub struct ConsumeQueueEntries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumeQueueEntry {
-    /// Bits of the filters that match the message, `*`-separated groups of eight.
+    /// Bits of the filters that match the message, the highest first, 64 a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_map: Option<String>,
     /// Whether the group's filter lets it pass; false when that was not asked for.
@@ -42,6 +42,21 @@ pub struct ConsumeQueueEntry {
     pub physic_offset: i64,
     /// Length of the record in bytes.
     pub physic_size: i32,
+    /// Hash of the tags; of a delayed message its time.
+    pub tags_code: i64,
+}
+
+/// What the queue's extension has of an entry: the object in [`ConsumeQueueEntry::extend_data_json`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtendedEntry {
+    /// The bits as bytes with a sign.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter_bit_map: Option<Vec<i8>>,
+    /// When the record was stored (ms since the epoch).
+    pub msg_store_time: i64,
+    /// Length of the unit in bytes.
+    pub size: i16,
     /// Hash of the tags; of a delayed message its time.
     pub tags_code: i64,
 }

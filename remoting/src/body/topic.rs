@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use super::data_version::DataVersion;
-use super::topic_queue_mapping::TopicQueueMappingInfo;
+use super::topic_queue_mapping::{TopicQueueMappingDetail, TopicQueueMappingInfo};
 
 /// Permission bit: this broker's queues of the topic go before others' (inherited from a default topic).
 pub const PERM_PRIORITY: i32 = 1 << 3;
@@ -158,8 +158,8 @@ pub struct TopicConfigAndMapping {
     pub mapping_data_version: DataVersion,
     /// By topic name.
     pub topic_config_table: BTreeMap<String, TopicConfig>,
-    /// Static topics in full; only between master and slave. Kept as it came.
-    pub topic_queue_mapping_detail_map: BTreeMap<String, serde_json::Value>,
+    /// Static topics in full; only between master and slave.
+    pub topic_queue_mapping_detail_map: BTreeMap<String, TopicQueueMappingDetail>,
     /// Static topics as far as routes need them.
     pub topic_queue_mapping_info_map: BTreeMap<String, TopicQueueMappingInfo>,
 }
