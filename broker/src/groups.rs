@@ -147,6 +147,27 @@ impl Groups {
         Ok(())
     }
 
+    /// Becomes a copy of the table of the master that this broker copies, and saves it: groups that the master does not know
+    /// go. Does nothing when the version is ours already.
+    pub fn take_over(&self, of_master: SubscriptionGroupTable) {
+        {
+            let mut table = self.table.write();
+            if table.version == of_master.data_version {
+                return;
+            }
+            let groups = of_master.subscription_group_table.into_iter().map(|(name, mut group)| {
+                group.group_name = Some(name.clone());
+                (name, Arc::new(group))
+            });
+            table.groups = groups.collect();
+            table.forbidden = of_master.forbidden_table;
+            table.version = of_master.data_version;
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+        self.persist();
+        tracing::info!("took over the groups of the master");
+    }
+
     /// Stops all consumption by a group (slow consumers, `disableConsumeIfConsumerReadSlowly`).
     pub fn disable_consume(&self, name: &str) {
         let mut table = self.table.write();

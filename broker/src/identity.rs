@@ -24,6 +24,8 @@ pub struct Identity {
     pub store_host: SocketAddr,
     /// The port that clients connect to.
     pub port: u16,
+    /// The port that replicas connect to.
+    pub ha_port: u16,
     /// How our own headers are laid out.
     pub serialize: SerializeType,
 }
@@ -40,6 +42,7 @@ impl Identity {
             ha_addr: format!("{}:{ha_port}", config.broker_ip2),
             store_host: resolve(&config.broker_ip1, port),
             port,
+            ha_port,
             serialize,
         }
     }

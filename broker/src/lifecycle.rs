@@ -1,15 +1,17 @@
 //! The start and the stop of a broker, each as one list of steps.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use config::BrokerSetup;
 use config::setup::SetupError;
-use config::{BrokerRole, BrokerSetup};
 use remoting::RequestCode;
 use remoting::server::{Server, ServerOptions};
 use store::StoreError;
 use thiserror::Error;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -99,9 +101,8 @@ pub async fn start(mut setup: BrokerSetup) -> Result<Running, StartError> {
     match open(&parts, addr, &netty).await {
         Ok(running) => Ok(running),
         Err(error) => {
-            parts.schedule.stop();
             tokio::task::block_in_place(|| {
-                parts.checks.stop();
+                parts.duties.close();
                 if let Some(timer) = &parts.timer {
                     timer.stop();
                 }
@@ -134,13 +135,21 @@ async fn open(parts: &Arc<Parts>, addr: SocketAddr, netty: &config::NettyServerC
         None => tracing::warn!(port = addr.port(), "there is no room for the second port below the listening port"),
     }
     servers.push(bind(addr, router)?);
+    let replicas = match parts.ha.is_slave() {
+        false => Some(listen_for_replicas(parts, addr.ip()).await?),
+        true => None,
+    };
 
     // 3. Delivery of delayed and timed messages, questions about transactions, periodic work, clients.
-    parts.schedule.start()?;
-    if let Some(timer) = &parts.timer {
-        tokio::task::block_in_place(|| timer.start())?;
-    }
-    parts.checks.start()?;
+    tokio::task::block_in_place(|| -> Result<(), StartError> {
+        let awaited = parts.succession.is_awaited();
+        parts.link.set_isolated(awaited);
+        parts.duties.set(parts.identity.id == 0 && !awaited)?;
+        if let Some(timer) = &parts.timer {
+            timer.start()?;
+        }
+        Ok(())
+    })?;
     let (listening, listeners) = (CancellationToken::new(), TaskTracker::new());
     for server in servers {
         listeners.spawn(server.run(listening.clone()));
@@ -148,6 +157,11 @@ async fn open(parts: &Arc<Parts>, addr: SocketAddr, netty: &config::NettyServerC
     listeners.close();
     let (working, workers) = (CancellationToken::new(), TaskTracker::new());
     tasks::spawn(parts, &workers, &working);
+    if let Some(replicas) = replicas {
+        // Until what is under way is answered: sends wait for replicas.
+        let (ha, stop) = (parts.ha.clone(), working.clone());
+        workers.spawn(async move { ha.serve(replicas, stop).await });
+    }
     workers.close();
 
     // 4. The name servers: when `start` returns, those that can be reached know the broker.
@@ -191,8 +205,7 @@ impl Running {
         // 4. The tables and the log: from here on everything waits for the disk.
         let parts = self.parts;
         let saved = tokio::task::spawn_blocking(move || {
-            parts.schedule.stop();
-            parts.checks.stop();
+            parts.duties.close();
             if let Some(timer) = &parts.timer {
                 timer.stop();
             }
@@ -212,6 +225,16 @@ impl Running {
     }
 }
 
+/// Listens for slaves on every address, as in Java: `brokerIP2` may be in another network than the clients.
+async fn listen_for_replicas(parts: &Parts, clients: IpAddr) -> Result<TcpListener, StartError> {
+    let ip = match clients {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let addr = SocketAddr::new(ip, parts.identity.ha_port);
+    TcpListener::bind(addr).await.map_err(|source| StartError::Listen { addr, source })
+}
+
 /// Modes that a later version brings. To start without them would serve the data in another way than asked for.
 fn refuse_unsupported(setup: &BrokerSetup) -> Result<(), StartError> {
     if setup.store.enable_d_leger_commit_log {
@@ -219,9 +242,6 @@ fn refuse_unsupported(setup: &BrokerSetup) -> Result<(), StartError> {
     }
     if setup.broker.enable_controller_mode {
         return Err(StartError::Unsupported("enableControllerMode=true (a broker under a controller)"));
-    }
-    if setup.store.broker_role == BrokerRole::Slave {
-        return Err(StartError::Unsupported("brokerRole=SLAVE (a replica of another broker)"));
     }
     Ok(())
 }
@@ -233,13 +253,19 @@ fn bind_ip(text: &str) -> Result<IpAddr, StartError> {
     }
 }
 
-/// A port that is free together with the one for the second server.
+/// A port that is free together with the one for the second server and the one for replicas. From below those that Linux gives to
+/// outgoing connections, and to no other broker of this process: nobody takes one before it is listened on.
 fn free_port(ip: IpAddr) -> std::io::Result<u16> {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut last = None;
-    for _ in 0..64 {
-        let main = std::net::TcpListener::bind((ip, 0))?;
-        let port = main.local_addr()?.port();
-        match std::net::TcpListener::bind((ip, port.saturating_sub(VIP_DISTANCE))) {
+    for _ in 0..COUNT / 10 {
+        // Ten apart; each process begins elsewhere.
+        let step = NEXT.fetch_add(10, Ordering::Relaxed);
+        let port = (FIRST + std::process::id().wrapping_mul(7919).wrapping_add(step) % COUNT) as u16;
+        let addresses = [(ip, port - VIP_DISTANCE), (ip, port), (Ipv4Addr::UNSPECIFIED.into(), port + 1)];
+        match addresses.map(std::net::TcpListener::bind).into_iter().collect::<std::io::Result<Vec<_>>>() {
             Ok(_) => return Ok(port),
             Err(error) => last = Some(error),
         }

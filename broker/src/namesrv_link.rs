@@ -8,8 +8,8 @@
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use config::{BrokerConfig, Live};
@@ -25,6 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::Identity;
+use crate::static_topics::StaticTopics;
 use crate::topics::{Topic, TopicTable};
 
 /// How often each name server is asked whether it still has our table.
@@ -32,12 +33,25 @@ const PROBE_PERIOD: Duration = Duration::from_secs(5);
 /// How long such a question, and an unregistration, may take.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Where the master of our group is, as a name server says it in its answer to our registration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MasterInfo {
+    /// Where clients find it; `None`: the name server knows no master.
+    pub addr: Option<String>,
+    /// Where replicas find it.
+    pub ha_addr: Option<String>,
+}
+
+/// Called after each registration that a name server has answered.
+pub type Registered = dyn Fn(&MasterInfo) + Send + Sync;
+
 /// The link to all name servers.
 pub struct NamesrvLink {
     client: Client,
     who: Arc<Identity>,
     config: Arc<Live<BrokerConfig>>,
     topics: Arc<TopicTable>,
+    static_topics: Arc<StaticTopics>,
     /// Changed topics that are not registered yet, by name.
     pending: Mutex<BTreeMap<String, Arc<Topic>>>,
     /// Wakes [`NamesrvLink::run`] for `pending`.
@@ -48,22 +62,63 @@ pub struct NamesrvLink {
     behind: Mutex<BTreeSet<String>>,
     /// Set by [`NamesrvLink::unregister`]: nothing is registered any more.
     closed: AtomicBool,
+    /// While it is set nothing is registered: the broker does not serve yet.
+    isolated: AtomicBool,
+    registered: OnceLock<Box<Registered>>,
 }
 
 impl NamesrvLink {
     /// A link; nothing is sent before [`NamesrvLink::register_all`].
-    pub fn new(who: Arc<Identity>, config: Arc<Live<BrokerConfig>>, topics: Arc<TopicTable>) -> NamesrvLink {
+    pub fn new(
+        who: Arc<Identity>,
+        config: Arc<Live<BrokerConfig>>,
+        topics: Arc<TopicTable>,
+        static_topics: Arc<StaticTopics>,
+    ) -> NamesrvLink {
         NamesrvLink {
             client: Client::with_serialize(None, who.serialize),
             who,
             config,
             topics,
+            static_topics,
             pending: Mutex::default(),
             changed: Notify::new(),
             turn: tokio::sync::Mutex::new(()),
             behind: Mutex::default(),
             closed: AtomicBool::new(false),
+            isolated: AtomicBool::new(false),
+            registered: OnceLock::new(),
         }
+    }
+
+    /// Sets who is told where the master is; the first call counts.
+    pub fn set_registered(&self, listener: Box<Registered>) {
+        let _ = self.registered.set(listener);
+    }
+
+    /// Whether the broker stays unknown to the name servers, and gives no sign of life.
+    pub fn set_isolated(&self, isolated: bool) {
+        self.isolated.store(isolated, Ordering::SeqCst);
+    }
+
+    /// Whether the broker stays unknown to the name servers.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated.load(Ordering::SeqCst)
+    }
+
+    /// Sends a request to the name servers, one after another, until one answers.
+    ///
+    /// # Errors
+    /// None answers: the failure of the last; or there are none.
+    pub async fn ask(&self, command: &Command) -> Result<Command, ClientError> {
+        let mut failed = None;
+        for addr in self.addresses() {
+            match self.client.call(&addr, command.clone(), SHORT_TIMEOUT).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ClientError::Broken("namesrvAddr".to_owned())))
     }
 
     /// The name servers' addresses as configured (`namesrvAddr`, parted by `;`).
@@ -87,20 +142,31 @@ impl NamesrvLink {
     /// knows it.
     pub async fn register_changed(&self) {
         let _turn = self.turn.lock().await;
-        let pending = std::mem::take(&mut *self.pending.lock());
+        let mut pending = std::mem::take(&mut *self.pending.lock());
         if pending.is_empty() {
             return;
         }
         let addresses = self.reachable();
+        let mappings: BTreeMap<_, _> = pending
+            .keys()
+            .filter_map(|topic| Some((topic.clone(), self.static_topics.find(topic, None)?.info())))
+            .collect();
         if self.config.load().enable_single_topic_register {
-            for topic in pending.values() {
+            // There is no room for a mapping in what registers a single topic.
+            for (_, topic) in pending.extract_if(.., |topic, _| !mappings.contains_key(topic)) {
                 let command = requests::register_topic(&self.who, topic.config());
                 self.send_all(&addresses, &command, SHORT_TIMEOUT).await;
             }
-            return;
+            if pending.is_empty() {
+                return;
+            }
         }
-        let changed = pending.values().map(|topic| topic.config().clone());
-        let command = requests::register(&self.who, &self.config.load(), changed, self.topics.data_version());
+        let changed = requests::Topics {
+            configs: pending.values().map(|topic| topic.config().clone()).collect(),
+            mappings,
+            version: self.topics.data_version(),
+        };
+        let command = requests::register(&self.who, &self.config.load(), changed);
         self.register(&addresses, &command).await;
     }
 
@@ -153,8 +219,17 @@ impl NamesrvLink {
         }
     }
 
+    /// Registers the broker for the first time, or again after it was isolated.
+    pub async fn serve(&self) {
+        self.set_isolated(false);
+        self.register_all(true).await;
+    }
+
     /// Brings name servers up to date that have lost our table or missed a change.
     async fn probe(&self) {
+        if self.is_isolated() {
+            return;
+        }
         let outdated = self.outdated(self.addresses()).await;
         if !outdated.is_empty() {
             self.register_with(&outdated).await;
@@ -162,6 +237,9 @@ impl NamesrvLink {
     }
 
     async fn heartbeat(&self) {
+        if self.is_isolated() {
+            return;
+        }
         let command = if self.config.load().compatible_with_old_name_srv {
             requests::query_data_version(&self.who, &self.topics.data_version())
         } else {
@@ -212,25 +290,35 @@ impl NamesrvLink {
             Ok(size) if config.enable_split_registration && size > 0 => size,
             _ => usize::MAX,
         };
+        // A name server takes mappings only with what is new to it, the first part.
+        let mut mappings = self.static_topics.infos();
         for part in topics.chunks(part) {
-            let topics = part.iter().map(|topic| topic.config().clone());
-            self.register(addresses, &requests::register(&self.who, &config, topics, version)).await;
+            let topics = requests::Topics {
+                configs: part.iter().map(|topic| topic.config().clone()).collect(),
+                mappings: std::mem::take(&mut mappings),
+                version,
+            };
+            self.register(addresses, &requests::register(&self.who, &config, topics)).await;
         }
     }
 
     /// Sends a registration and takes what the first answer says of ordered topics.
     async fn register(&self, addresses: &[String], command: &Command) {
-        if self.closed.load(Ordering::SeqCst) {
+        if self.closed.load(Ordering::SeqCst) || self.is_isolated() {
             return;
         }
         let timeout =
             Duration::from_millis(u64::try_from(self.config.load().register_broker_timeout_mills).unwrap_or(0));
         let mut ordered = None;
+        let mut master: Option<MasterInfo> = None;
         for (addr, answer) in self.send_all(addresses, command, timeout).await {
             match answer {
                 Ok(answer) if answer.code == ResponseCode::SUCCESS.0 => {
                     if self.behind.lock().remove(&addr) {
                         tracing::info!(namesrv = addr, "the name server is up to date again");
+                    }
+                    if master.as_ref().is_none_or(|known| known.addr.is_none()) {
+                        master = Some(MasterInfo::of(&answer));
                     }
                     if ordered.is_none() {
                         ordered = fastjson::from_slice::<Option<KvTable>>(&answer.body).unwrap_or(None);
@@ -248,6 +336,9 @@ impl NamesrvLink {
                 }
                 Err(error) => self.lost(&addr, &error),
             }
+        }
+        if let (Some(master), Some(listener)) = (master, self.registered.get()) {
+            listener(&master);
         }
         if let Some(table) = ordered {
             self.topics.mark_ordered(table.table.keys().map(String::as_str));
@@ -282,5 +373,13 @@ impl NamesrvLink {
             });
         }
         tasks.join_all().await
+    }
+}
+
+impl MasterInfo {
+    /// What an answer says. The first name server that knows a master is believed, of those that answer.
+    fn of(answer: &Command) -> MasterInfo {
+        let field = |name| answer.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        MasterInfo { addr: field("masterAddr"), ha_addr: field("haServerAddr") }
     }
 }

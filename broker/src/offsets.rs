@@ -39,16 +39,21 @@ pub struct Offsets {
     light: bool,
 }
 
-/// The file's shape. Tables are keyed by `topic@group`; `groupTopicMap` is derived and not read back.
-#[derive(Serialize, Deserialize, Default)]
+/// The shape of the file and of the answer to GET_ALL_CONSUMER_OFFSET. Tables are keyed by `topic@group`.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Shape {
-    data_version: DataVersion,
-    group_topic_map: BTreeMap<String, BTreeSet<String>>,
+pub struct OffsetTables {
+    /// Version of the committed table.
+    pub data_version: DataVersion,
+    /// The topics of each group: derived, and not read back.
+    pub group_topic_map: BTreeMap<String, BTreeSet<String>>,
+    /// Offsets of light groups.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lmq_offset_table: Option<BTreeMap<String, i64>>,
-    offset_table: BTreeMap<String, QueueOffsets>,
-    pull_offset_table: BTreeMap<String, QueueOffsets>,
+    pub lmq_offset_table: Option<BTreeMap<String, i64>>,
+    /// Committed offsets.
+    pub offset_table: BTreeMap<String, QueueOffsets>,
+    /// How far groups have pulled.
+    pub pull_offset_table: BTreeMap<String, QueueOffsets>,
 }
 
 impl Offsets {
@@ -76,8 +81,9 @@ impl Offsets {
         Ok(Offsets::of(file, shape, config, true))
     }
 
-    fn of(file: ConfigFile, shape: Option<Shape>, config: Arc<Live<BrokerConfig>>, light: bool) -> Offsets {
-        let shape = shape.unwrap_or_else(|| Shape { data_version: DataVersion::new(), ..Shape::default() });
+    fn of(file: ConfigFile, shape: Option<OffsetTables>, config: Arc<Live<BrokerConfig>>, light: bool) -> Offsets {
+        let shape =
+            shape.unwrap_or_else(|| OffsetTables { data_version: DataVersion::new(), ..OffsetTables::default() });
         let committed = Table::default();
         for (key, queues) in shape.offset_table {
             if let Some((topic, group)) = key.split_once('@') {
@@ -188,6 +194,35 @@ impl Offsets {
         self.changed.store(true, Ordering::Release);
     }
 
+    /// Takes over the committed offsets of the master that this broker copies, and saves them. What the master does not know
+    /// stays.
+    ///
+    /// # Errors
+    /// The disk; the next call tries again.
+    pub fn take_over(&self, of_master: OffsetTables) -> Result<(), StoreError> {
+        let light = of_master.lmq_offset_table.unwrap_or_default();
+        let light = light.into_iter().map(|(key, offset)| (key, QueueOffsets::from([(LMQ_QUEUE, offset)])));
+        let mut changed = false;
+        for (key, queues) in of_master.offset_table.into_iter().chain(light) {
+            let Some((topic, group)) = key.split_once('@') else { continue };
+            if self.committed.queues(group, topic).as_ref() != Some(&queues) {
+                self.committed.replace(group, topic, queues);
+                changed = true;
+            }
+        }
+        // Old brokers send none.
+        if of_master.data_version != DataVersion::default() {
+            let mut version = self.version.lock();
+            changed |= *version != of_master.data_version;
+            *version = of_master.data_version;
+        }
+        if !changed {
+            return Ok(());
+        }
+        self.changed.store(true, Ordering::Release);
+        crate::config_file::off_worker(|| self.persist())
+    }
+
     /// Forgets a group.
     pub fn remove_group(&self, group: &str) {
         for table in [&self.committed, &self.pulled, &self.reset] {
@@ -236,7 +271,7 @@ impl Offsets {
 
     /// All tables as `consumerOffset.json` has them, on one line (`pretty == false`) or indented by tabs.
     pub fn encode(&self, pretty: bool) -> Vec<u8> {
-        let mut shape = Shape {
+        let mut shape = OffsetTables {
             data_version: self.data_version(),
             group_topic_map: BTreeMap::new(),
             lmq_offset_table: None,
@@ -269,8 +304,8 @@ impl Offsets {
     }
 }
 
-fn read(file: &ConfigFile) -> Result<Option<Shape>, StoreError> {
-    file.load(|bytes| fastjson::from_slice::<Shape>(bytes).map_err(|error| error.to_string()))
+fn read(file: &ConfigFile) -> Result<Option<OffsetTables>, StoreError> {
+    file.load(|bytes| fastjson::from_slice::<OffsetTables>(bytes).map_err(|error| error.to_string()))
 }
 
 /// Offsets by group, topic and queue id.

@@ -40,6 +40,21 @@ impl RequestModes {
         self.persist()
     }
 
+    /// Becomes a copy of the table of the master that this broker copies, and saves it.
+    ///
+    /// # Errors
+    /// The disk; the modes are set until the next restart.
+    pub fn take_over(&self, of_master: MessageRequestModes) -> Result<(), StoreError> {
+        {
+            let mut table = self.table.write();
+            if *table == of_master {
+                return Ok(());
+            }
+            *table = of_master;
+        }
+        self.persist()
+    }
+
     /// The table as JSON on one line: the answer to GET_ALL_MESSAGE_REQUEST_MODE.
     pub fn encode(&self) -> Vec<u8> {
         encode(&*self.table.read(), false)

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cold;
 use crate::metrics;
+use crate::slave::Tally;
 use crate::stats::{Stats, now_millis};
 use crate::topics::TopicTable;
 use crate::wiring::Parts;
@@ -22,6 +23,8 @@ const TELL_PERIOD: Duration = Duration::from_secs(15);
 const METRICS_PERIOD: Duration = Duration::from_secs(5);
 /// Groups that were made by use are saved so often.
 const GROUPS_PERIOD: Duration = Duration::from_secs(1);
+/// What a slave has copied is counted so often.
+const TALLY_PERIOD: Duration = Duration::from_secs(1);
 /// A pause is looked at so often whether it was set anew.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The timer's counters of topics that are gone are dropped so often.
@@ -37,6 +40,21 @@ pub fn spawn(parts: &Arc<Parts>, workers: &TaskTracker, stop: &CancellationToken
     workers.spawn(async move { link.run(token).await });
     let (puller, token) = (parts.puller.clone(), stop.clone());
     workers.spawn(async move { puller.expire(token).await });
+
+    let (succession, token) = (parts.succession.clone(), stop.clone());
+    workers.spawn(async move { succession.run(token).await });
+    if let Some(slave) = parts.slave.clone() {
+        let (ha, token) = (parts.ha.clone(), stop.clone());
+        workers.spawn(async move { ha.follow(token).await });
+        let token = stop.clone();
+        workers.spawn(async move { slave.run(token).await });
+        let mut tally = Tally::new(parts.store.clone(), parts.stats.clone());
+        let count = move || crate::config_file::off_worker(|| tally.count());
+        workers.spawn(every(TALLY_PERIOD, TALLY_PERIOD, stop.clone(), count));
+    }
+
+    let (cleaner, token) = (parts.static_cleaner.clone(), stop.clone());
+    workers.spawn(async move { cleaner.run(token).await });
 
     let clients = parts.clients.clone();
     let scan = every(SCAN_PERIOD, SCAN_PERIOD, stop.clone(), move || clients.scan(now_millis()));

@@ -4,7 +4,7 @@
 //! new [`Topic`] with the same statistics. Invariant: when a change returns, it is on disk (a message is never
 //! acknowledged for a topic that a crash would forget), and concurrent changes share one write of the file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -315,6 +315,34 @@ impl TopicTable {
         Ok(changed)
     }
 
+    /// Becomes a copy of the table of the master that this broker copies, and saves it: topics that the master does not know
+    /// go. Does nothing when the version is ours already.
+    pub fn take_over(&self, of_master: BTreeMap<String, TopicConfig>, version: DataVersion) {
+        let (changed, gone) = {
+            let mut topics = self.topics.write();
+            if topics.version == version {
+                return;
+            }
+            let gone = topics.by_name.extract_if(|name, _| !of_master.contains_key(name)).count();
+            let mut changed = Vec::new();
+            for (name, mut topic) in of_master {
+                topic.topic_name = name;
+                let same = topics.by_name.get(&topic.topic_name).is_some_and(|known| known.config == topic);
+                if !same && self.light(&topic.topic_name).is_none() {
+                    changed.push(insert(&mut topics.by_name, topic));
+                }
+            }
+            topics.version = version;
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            (changed, gone)
+        };
+        self.persist();
+        tracing::info!(changed = changed.len(), gone, "took over the topics of the master");
+        if let Some(listener) = self.settings_listener.get() {
+            changed.iter().for_each(|topic| listener(topic));
+        }
+    }
+
     /// Marks the topics of the name server's order configuration as ordered.
     pub fn mark_ordered<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
         let mut any = false;
@@ -441,107 +469,4 @@ fn standing(broker: &BrokerConfig, store: &MessageStoreConfig) -> Vec<TopicConfi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(dir: &Path, config: BrokerConfig) -> TopicTable {
-        TopicTable::load(dir, Arc::new(Live::new(config)), &MessageStoreConfig::default()).unwrap()
-    }
-
-    /// What a fresh Java broker with traces registers.
-    #[test]
-    fn the_topics_of_a_fresh_broker() {
-        let dir = tempfile::tempdir().unwrap();
-        let config = BrokerConfig { broker_name: "broker-a".into(), trace_topic_enable: true, ..Default::default() };
-        let topics = table(dir.path(), config);
-        let found: Vec<_> = topics
-            .snapshot()
-            .iter()
-            .map(|topic| {
-                assert_eq!(topic.read_queue_nums, topic.write_queue_nums);
-                assert!(topics.system.contains(&topic.topic_name), "{}", topic.topic_name);
-                (topic.topic_name.clone(), topic.perm, topic.write_queue_nums)
-            })
-            .collect();
-        let expected = [
-            ("BenchmarkTest", 6, 1024),
-            ("DefaultCluster", 7, 16),
-            ("DefaultCluster_REPLY_TOPIC", 6, 1),
-            ("OFFSET_MOVED_EVENT", 6, 1),
-            ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", 6, 1),
-            ("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", 6, 1),
-            ("RMQ_SYS_TRACE_TOPIC", 6, 1),
-            ("RMQ_SYS_TRANS_HALF_TOPIC", 6, 1),
-            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 6, 1),
-            ("SCHEDULE_TOPIC_XXXX", 6, 18),
-            ("SELF_TEST_TOPIC", 6, 1),
-            ("TBW102", 7, 8),
-            ("broker-a", 7, 1),
-            ("rmq_sys_REVIVE_LOG_DefaultCluster", 6, 8),
-            ("rmq_sys_SYNC_BROKER_MEMBER_broker-a", 1, 1),
-            ("rmq_sys_wheel_timer", 6, 1),
-        ];
-        assert_eq!(found, expected.map(|(name, perm, queues)| (name.to_owned(), perm, queues)));
-        assert_eq!(topics.data_version().counter, 0);
-    }
-
-    #[test]
-    fn inheritance() {
-        let dir = tempfile::tempdir().unwrap();
-        let topics = table(dir.path(), BrokerConfig::default());
-        let make = |name: &str, default: &str, queues: i32| topics.create_for_send(name, default, queues, 0, &"peer");
-        let few = make("Few", "TBW102", 4).unwrap();
-        assert_eq!((few.perm, few.read_queue_nums, few.write_queue_nums), (6, 4, 4));
-        assert_eq!(make("Many", "TBW102", 99).unwrap().write_queue_nums, 8);
-        assert_eq!(make("Negative", "TBW102", -1).unwrap().write_queue_nums, 0);
-        assert_eq!(make("X", "Nope", 4).unwrap_err(), CreateError::NoDefault("Nope".into()));
-        assert!(matches!(make("X", "Few", 4), Err(CreateError::NotInheritable { .. })));
-        assert!(!topics.contains("X"));
-        // The file was written with each topic: a crash now forgets none of them.
-        assert!(table(dir.path(), BrokerConfig::default()).contains("Negative"));
-    }
-
-    #[test]
-    fn nothing_is_made_from_a_left_over_default_topic() {
-        let dir = tempfile::tempdir().unwrap();
-        table(dir.path(), BrokerConfig::default()).create_for_send("T", "TBW102", 4, 0, &"peer").unwrap();
-        let config = BrokerConfig { auto_create_topic_enable: false, ..BrokerConfig::default() };
-        let topics = table(dir.path(), config);
-        assert!(topics.contains("TBW102") && topics.create_for_send("T2", "TBW102", 4, 0, &"peer").is_err());
-    }
-
-    #[test]
-    fn changes_keep_counters_and_are_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let topics = table(dir.path(), BrokerConfig::default());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let sink = told.clone();
-        topics.set_listener(Box::new(move |changed| {
-            sink.lock().extend(changed.iter().map(|topic| topic.topic_name.clone()));
-        }));
-        let first = topics.create_for_send("T", "TBW102", 1, 0, &"peer").unwrap();
-        first.stats.put.add([5, 0, 1]);
-        let changed = topics.update(vec![TopicConfig::new("T", 9, 6)]).unwrap();
-        assert_eq!((changed[0].write_queue_nums, changed[0].stats.put.sum(0)), (9, 5));
-        topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
-        topics.create_for_send_back("%RETRY%G", 1, 6, true, 0);
-        topics.mark_ordered(["T", "Unknown"]);
-        assert!(topics.is_ordered("T") && topics.is_ordered("%RETRY%G"));
-        assert_eq!(*told.lock(), ["T", "%RETRY%G"]);
-        let version = topics.data_version().counter;
-        assert!(topics.delete("T") && !topics.delete("T"));
-        assert_eq!(topics.data_version().counter, version + 1);
-    }
-
-    #[test]
-    fn a_refused_attribute_changes_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let topics = table(dir.path(), BrokerConfig::default());
-        let mut bad = TopicConfig::new("Bad", 1, 6);
-        bad.attributes.insert("+nope".into(), "1".into());
-        let version = topics.data_version();
-        assert!(topics.update(vec![TopicConfig::new("Good", 1, 6), bad]).is_err());
-        assert!(!topics.contains("Good") && topics.data_version() == version);
-        assert_eq!(perm_text(PERM_READ | PERM_INHERIT), "R-X");
-    }
-}
+mod tests;

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use config::{BrokerConfig, BrokerSetup, Live, LiveFile, MessageStoreConfig, MetricsExporterType};
+use config::{BrokerConfig, BrokerRole, BrokerSetup, Live, LiveFile, MessageStoreConfig, MetricsExporterType};
 use remoting::SerializeType;
 use remoting::body::topic::DataVersion;
 use remoting::server::Router;
@@ -14,8 +15,10 @@ use crate::arrivals::Arrivals;
 use crate::attributes;
 use crate::clients::Clients;
 use crate::cold::ColdControl;
+use crate::duties::Duties;
 use crate::filter::ConsumerFilters;
 use crate::groups::Groups;
+use crate::ha::{Ha, HaParts};
 use crate::handlers;
 use crate::identity::Identity;
 use crate::lifecycle::StartError;
@@ -26,6 +29,8 @@ use crate::pull::{Puller, PullerParts};
 use crate::request_modes::RequestModes;
 use crate::schedule::{DelayLevels, Schedule, ScheduleParts};
 use crate::send::{self, Sender, SenderParts};
+use crate::slave::{Escape, Members, MetadataSync, Slave, Succession, SuccessionParts, SyncParts};
+use crate::static_topics::{Cleaner, LogicalOffsets, Peers, StaticTopics};
 use crate::stats::Stats;
 use crate::timer::{Timer, TimerParts};
 use crate::topics::TopicTable;
@@ -47,6 +52,12 @@ pub struct Parts {
     pub store: Arc<Store>,
     /// Topics.
     pub topics: Arc<TopicTable>,
+    /// Which topics are static.
+    pub static_topics: Arc<StaticTopics>,
+    /// Offsets of their queues.
+    pub logical: Arc<LogicalOffsets>,
+    /// Forgets what these do not need any more.
+    pub static_cleaner: Arc<Cleaner>,
     /// Consumer groups.
     pub groups: Arc<Groups>,
     /// Consumers' offsets.
@@ -79,6 +90,16 @@ pub struct Parts {
     pub transactions: Arc<Counts>,
     /// Asks for their ends.
     pub checks: Arc<CheckService>,
+    /// Replication of the log.
+    pub ha: Arc<Ha>,
+    /// What only one broker of a group does.
+    pub duties: Arc<Duties>,
+    /// The brokers of the group.
+    pub members: Arc<Members>,
+    /// What makes a slave; `None` on a master.
+    pub slave: Option<Arc<Slave>>,
+    /// Who of the group serves when the master comes and goes.
+    pub succession: Arc<Succession>,
 }
 
 impl Parts {
@@ -111,7 +132,9 @@ impl Parts {
         });
         let filters = Arc::new(ConsumerFilters::load(&dir, config.clone())?);
         let clients = Clients::new(config.clone(), filters.clone());
-        let link = Arc::new(NamesrvLink::new(identity.clone(), config.clone(), topics.clone()));
+        let static_topics = Arc::new(StaticTopics::load(&dir)?);
+        let link = Arc::new(NamesrvLink::new(identity.clone(), config.clone(), topics.clone(), static_topics.clone()));
+        let peers = Arc::new(Peers::new(&identity, config.clone(), link.clone()));
         let told = Arc::downgrade(&link);
         topics.set_listener(Box::new(move |changed| {
             if let Some(link) = told.upgrade() {
@@ -129,7 +152,15 @@ impl Parts {
             filter_bits: Some(Arc::new(move |record| bits.bits(record))),
         })?;
         let known = topics.clone();
-        store.tell_batch_topics(move |topic| known.get(topic).is_some_and(|topic| send::is_batch(&topic)));
+        let strange = Arc::new(AtomicBool::new(false));
+        let met = strange.clone();
+        store.tell_batch_topics(move |topic| match known.get(topic) {
+            Some(topic) => send::is_batch(&topic),
+            None => {
+                met.store(true, Ordering::Relaxed);
+                false
+            }
+        });
         for topic in topics.snapshot() {
             store.set_topic_policy(&topic.topic_name, attributes::policy(&topic.attributes))?;
         }
@@ -140,6 +171,15 @@ impl Parts {
                 tracing::error!(topic = topic.topic_name, %error, "the store cannot follow the topic's attributes");
             }
         }));
+        let ha = Arc::new(Ha::new(HaParts { store_config: store_config.clone(), store: store.clone() }));
+        let (fed, connected) = (Arc::downgrade(&ha), ha.connected());
+        store.on_growth(move || {
+            if connected.load(Ordering::Relaxed) > 0
+                && let Some(ha) = fed.upgrade()
+            {
+                ha.push();
+            }
+        });
         let transactions = Arc::new(Counts::load(&dir)?);
         store.set_read_ahead(store_config.load().data_read_ahead_enable);
         let advised = Arc::downgrade(&store);
@@ -150,6 +190,8 @@ impl Parts {
                 store.set_read_ahead(new.data_read_ahead_enable);
             }
         });
+        let stands_in = store_config.load().broker_role == BrokerRole::Slave;
+        let escape = stands_in.then(|| Arc::new(Escape::new(identity.clone(), config.clone(), link.clone())));
         let exported = config.load().metrics_exporter_type == MetricsExporterType::Prometheus;
         let timer = match store_config.load().timer_wheel_enable {
             true => Some(Arc::new(Timer::load(
@@ -160,6 +202,7 @@ impl Parts {
                     store: store.clone(),
                     stats: stats.clone(),
                     exported: exported.then(|| identity.clone()),
+                    escape: escape.clone(),
                 },
             )?)),
             false => None,
@@ -168,6 +211,7 @@ impl Parts {
             config: config.clone(),
             store_config: store_config.clone(),
             topics: topics.clone(),
+            static_topics: static_topics.clone(),
             groups: groups.clone(),
             locks: clients.locks.clone(),
             store: store.clone(),
@@ -176,8 +220,10 @@ impl Parts {
             levels: levels.clone(),
             transactions: transactions.clone(),
             timer: timer.clone(),
+            ha: ha.clone(),
         }));
         let cold = Arc::new(ColdControl::new(config.clone(), store_config.clone()));
+        let members = Arc::new(Members::new(&identity));
         let puller = Arc::new(Puller::new(PullerParts {
             config: config.clone(),
             topics: topics.clone(),
@@ -187,7 +233,11 @@ impl Parts {
             filters: filters.clone(),
             store: store.clone(),
             cold: cold.clone(),
+            static_topics: static_topics.clone(),
+            peers: peers.clone(),
             stats: stats.clone(),
+            store_config: store_config.clone(),
+            members: members.clone(),
         }));
         let schedule = Arc::new(Schedule::load(
             &dir,
@@ -197,6 +247,7 @@ impl Parts {
                 store: store.clone(),
                 stats: stats.clone(),
                 levels,
+                escape: escape.clone(),
             },
         )?);
         arrivals.set(&puller, &schedule, timer.as_ref());
@@ -232,7 +283,61 @@ impl Parts {
             halves,
             ops: ops.clone(),
             counts: transactions.clone(),
+            escape,
         }));
+        let duties = Arc::new(Duties::new(schedule.clone(), timer.clone(), checks.clone()));
+        let request_modes = Arc::new(RequestModes::load(&dir)?);
+        let slave = (store_config.load().broker_role == BrokerRole::Slave).then(|| {
+            let sync = MetadataSync::new(SyncParts {
+                identity: identity.clone(),
+                store_config: store_config.clone(),
+                store: store.clone(),
+                topics: topics.clone(),
+                static_topics: static_topics.clone(),
+                strange,
+                groups: groups.clone(),
+                offsets: offsets.clone(),
+                request_modes: request_modes.clone(),
+                schedule: schedule.clone(),
+                timer: timer.clone(),
+            });
+            Arc::new(Slave::new(Arc::new(sync), ha.clone()))
+        });
+        if let Some(slave) = &slave {
+            let told = Arc::downgrade(slave);
+            link.set_registered(Box::new(move |master| {
+                if let Some(slave) = told.upgrade() {
+                    slave.registered(master);
+                }
+            }));
+        }
+        let succession = Arc::new(Succession::new(SuccessionParts {
+            identity: identity.clone(),
+            config: config.clone(),
+            store_config: store_config.clone(),
+            store: store.clone(),
+            members: members.clone(),
+            duties: duties.clone(),
+            link: link.clone(),
+            puller: puller.clone(),
+            ha: ha.clone(),
+            slave: slave.clone(),
+            offsets: offsets.clone(),
+            schedule: schedule.clone(),
+            timer: timer.clone(),
+        }));
+        let logical = Arc::new(LogicalOffsets {
+            topics: static_topics.clone(),
+            peers: peers.clone(),
+            store: store.clone(),
+            offsets: offsets.clone(),
+        });
+        let static_cleaner = Arc::new(Cleaner {
+            topics: static_topics.clone(),
+            peers,
+            store: store.clone(),
+            config: store_config.clone(),
+        });
         Ok(Parts {
             identity,
             config,
@@ -241,12 +346,15 @@ impl Parts {
             settings_version: DataVersion::new(),
             store,
             topics,
+            static_topics,
+            logical,
+            static_cleaner,
             groups,
             offsets,
             filters,
             clients,
             stats,
-            request_modes: Arc::new(RequestModes::load(&dir)?),
+            request_modes,
             cold,
             link,
             sender,
@@ -257,6 +365,11 @@ impl Parts {
             ops,
             transactions,
             checks,
+            ha,
+            duties,
+            members,
+            slave,
+            succession,
         })
     }
 

@@ -176,10 +176,9 @@ impl ConsumerFilters {
 
     /// The table as the file has it, on one line or indented by tabs.
     pub fn encode(&self, pretty: bool) -> Vec<u8> {
-        let shape = |filter: &ConsumerFilter| ConsumerFilter { dead: filter.is_dead(), ..filter.clone() };
         let topics = self.topics.read();
         let by_topic = topics.iter().map(|(topic, filters)| {
-            let filters = filters.iter().map(|(group, filter)| (group.clone(), shape(filter)));
+            let filters = filters.iter().map(|(group, filter)| (group.clone(), filter.shape()));
             (topic.clone(), ShapeOfTopic { group_filter_data: filters.collect(), topic: topic.clone() })
         });
         encode(&Shape { filter_data_by_topic: by_topic.collect() }, pretty)
@@ -289,6 +288,15 @@ impl ConsumerFilter {
         };
         filter.compile();
         filter
+    }
+
+    /// As the file has it, over several lines.
+    pub fn to_json(&self) -> String {
+        String::from_utf8_lossy(&encode(&self.shape(), true)).into_owned()
+    }
+
+    fn shape(&self) -> ConsumerFilter {
+        ConsumerFilter { dead: self.is_dead(), ..self.clone() }
     }
 
     /// Whether the group has left.

@@ -3,6 +3,7 @@
 //! A queue entry carries Java's `String.hashCode` of the message's tag, so a filter is a set of hashes; the client
 //! compares the tags themselves (two tags may share a hash).
 
+use remoting::body::heartbeat::SubscriptionData;
 use smallvec::SmallVec;
 use store::ReadFilter;
 use store::record::java_hash;
@@ -37,6 +38,14 @@ impl TagFilter {
         }
         let trimmed = expression.split("||").map(|tag| tag.trim_matches(|c| c <= ' '));
         Ok(TagFilter::of_codes(trimmed.filter(|tag| !tag.is_empty()).map(java_hash)))
+    }
+
+    /// What a group has subscribed to in its heartbeat.
+    pub fn of(subscription: &SubscriptionData) -> TagFilter {
+        if subscription.class_filter_mode || subscription.sub_string.as_deref() == Some(ALL) {
+            return TagFilter::all();
+        }
+        TagFilter::of_codes(subscription.code_set.iter().copied())
     }
 
     /// The hashes that a client sent with its heartbeat.

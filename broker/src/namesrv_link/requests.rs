@@ -1,28 +1,36 @@
 //! The requests that a broker sends to name servers.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use config::BrokerConfig;
 use remoting::body::fastjson;
 use remoting::body::register::RegisterBrokerBody;
 use remoting::body::route::{QueueData, TopicRouteData};
 use remoting::body::topic::{DataVersion, TopicConfig, TopicConfigAndMapping};
+use remoting::body::topic_queue_mapping::TopicQueueMappingInfo;
 use remoting::header::{BrokerHeartbeat, QueryDataVersion, RegisterBroker, RegisterTopic, UnRegisterBroker};
 use remoting::{Command, RequestCode};
 
 use crate::identity::Identity;
 use crate::topics::{PERM_READ, PERM_WRITE};
 
-/// REGISTER_BROKER (103) with these topics: all of them, or those that have changed.
-pub fn register(
-    who: &Identity,
-    config: &BrokerConfig,
-    topics: impl Iterator<Item = TopicConfig>,
-    data_version: DataVersion,
-) -> Command {
+/// What is registered of topics: all of them, or those that have changed.
+pub struct Topics {
+    /// Settings.
+    pub configs: Vec<TopicConfig>,
+    /// Of those that are static, which logical queues we lead.
+    pub mappings: BTreeMap<String, TopicQueueMappingInfo>,
+    /// Of the table of topics.
+    pub version: DataVersion,
+}
+
+/// REGISTER_BROKER (103) with these topics.
+pub fn register(who: &Identity, config: &BrokerConfig, topics: Topics) -> Command {
     let allowed = config.broker_permission;
     let restricted = allowed & PERM_READ == 0 || allowed & PERM_WRITE == 0;
-    let topics = topics.map(|mut topic| {
+    let Topics { configs, mappings, version: data_version } = topics;
+    let topics = configs.into_iter().map(|mut topic| {
         if restricted {
             topic.perm &= allowed;
             topic.attributes.clear();
@@ -35,6 +43,7 @@ pub fn register(
             data_version,
             mapping_data_version: DataVersion::new(),
             topic_config_table: topics.collect(),
+            topic_queue_mapping_info_map: mappings,
             ..TopicConfigAndMapping::default()
         },
     };
@@ -121,12 +130,16 @@ mod tests {
         Identity::new(&config, 10711, 10712, SerializeType::Json)
     }
 
+    fn one(topic: TopicConfig, version: DataVersion) -> Topics {
+        Topics { configs: vec![topic], mappings: BTreeMap::new(), version }
+    }
+
     /// A registration as the Java broker sends it after one topic's change.
     #[test]
     fn one_changed_topic() {
         let version = DataVersion { counter: 1, state_version: 0, timestamp: 1_795_971_514_396 };
         let topic = TopicConfig::new("WireTopic", 4, 6);
-        let command = register(&who(), &BrokerConfig::default(), std::iter::once(topic), version);
+        let command = register(&who(), &BrokerConfig::default(), one(topic, version));
         let text = String::from_utf8(command.body.to_vec()).unwrap();
         let head = r#"{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":1795971514396},"mappingDataVersion":{"counter":0,"stateVersion":0,"timestamp":"#;
         let tail = r#"},"topicConfigTable":{"WireTopic":{"attributes":{},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"WireTopic","topicSysFlag":0,"writeQueueNums":4}},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}}"#;
@@ -151,7 +164,7 @@ mod tests {
     fn a_broker_that_takes_no_writes_says_so_of_every_topic() {
         let config = BrokerConfig { broker_permission: PERM_READ, ..BrokerConfig::default() };
         let topic = TopicConfig::new("T", 4, 6);
-        let command = register(&who(), &config, std::iter::once(topic), DataVersion::new());
+        let command = register(&who(), &config, one(topic, DataVersion::new()));
         assert!(String::from_utf8_lossy(&command.body).contains(r#""perm":4,"#));
     }
 

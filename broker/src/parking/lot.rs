@@ -167,6 +167,14 @@ impl<W: Waiting> Lot<W> {
         expired
     }
 
+    /// Takes all waiters that somebody still wants.
+    pub fn take_all(&self) -> Vec<W> {
+        let mut inner = self.inner.lock();
+        let all: Vec<_> =
+            (0..inner.entries.len()).filter_map(|index| inner.remove(u32::try_from(index).ok()?)).collect();
+        all.into_iter().filter(W::is_wanted).collect()
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         let inner = self.inner.lock();

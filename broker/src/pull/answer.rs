@@ -3,6 +3,8 @@
 use remoting::{FieldSink, ResponseCode, WriteHeader};
 use store::ReadStatus;
 
+use crate::static_topics::{PulledItem, Seen};
+
 /// What a read came to: those of the store, and an offset that an operator has set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
@@ -80,6 +82,29 @@ pub(super) struct Page {
     pub(super) suggest: i64,
     pub(super) topic_sys_flag: i32,
     pub(super) group_sys_flag: i32,
+    /// Of a logical queue: what has to be added to the offsets of the messages.
+    pub(super) delta: Option<i64>,
+}
+
+impl Page {
+    /// The remark of the answer: that of a logical queue without messages has none.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        (self.delta.is_none() || self.code == ResponseCode::SUCCESS).then(|| self.status.name())
+    }
+
+    /// Turns the page of an item's queue, read from `offset`, into that of the logical queue.
+    pub(super) fn see(&mut self, item: &PulledItem, offset: i64) {
+        let Page { code, next, min, max, .. } = *self;
+        let seen = item.see(offset, Seen { code, next, min, max, delta: 0 });
+        (self.code, self.next, self.min, self.max) = (seen.code, seen.next, seen.min, seen.max);
+        self.delta = Some(seen.delta);
+    }
+
+    /// Makes it a page that only says: ask again, from there.
+    pub(super) fn ask_again(&mut self, offset: i64) {
+        self.code = ResponseCode::PULL_RETRY_IMMEDIATELY;
+        (self.next, self.min, self.max, self.delta) = (offset, offset, offset, Some(0));
+    }
 }
 
 impl WriteHeader for Page {
@@ -88,6 +113,9 @@ impl WriteHeader for Page {
         sink.number("nextBeginOffset", self.next);
         sink.number("minOffset", self.min);
         sink.number("maxOffset", self.max);
+        if let Some(delta) = self.delta {
+            sink.number("offsetDelta", delta);
+        }
         sink.number("topicSysFlag", i64::from(self.topic_sys_flag));
         sink.number("groupSysFlag", i64::from(self.group_sys_flag));
     }

@@ -3,9 +3,9 @@
 use remoting::header::PullMessage;
 
 /// Bit of the flags: `commitOffset` counts.
-const COMMIT: i32 = 1;
+pub(super) const COMMIT: i32 = 1;
 /// Bit of the flags: wait when there is nothing.
-const SUSPEND: i32 = 1 << 1;
+pub(super) const SUSPEND: i32 = 1 << 1;
 /// Bit of the flags: the request carries its subscription.
 const SUBSCRIPTION: i32 = 1 << 2;
 

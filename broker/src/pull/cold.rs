@@ -14,6 +14,7 @@ use store::record::RecordView;
 
 use super::Puller;
 use super::ask::Ask;
+use super::logical::LogicalWait;
 use super::plan::Plan;
 use super::waiter::Waiter;
 use crate::stats::now_millis;
@@ -25,7 +26,13 @@ pub(super) const MOST_HELD: usize = 10_000;
 
 impl Puller {
     /// Puts a pull off when its group has used up its share of cold data and wants more.
-    pub(super) fn put_off(self: &Arc<Self>, cx: &mut Cx<'_>, ask: &Ask<'_>, plan: &Plan) -> Option<Outcome> {
+    pub(super) fn put_off(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        ask: &Ask<'_>,
+        plan: &Plan,
+        logical: &mut Option<Box<LogicalWait>>,
+    ) -> Option<Outcome> {
         let queue = plan.queue.as_ref().filter(|_| self.parts.cold.is_used_up(ask.group))?;
         let entry = queue.entry(ask.offset)?;
         if !self.is_cold(entry.unit.phys) {
@@ -51,6 +58,7 @@ impl Puller {
                     max_messages: 1,
                     sys_flag: ask.sys_flag,
                     lite: ask.lite,
+                    logical: logical.take(),
                 };
                 let puller = self.clone();
                 tokio::spawn(async move {

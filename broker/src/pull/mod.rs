@@ -6,6 +6,7 @@
 mod answer;
 mod ask;
 mod cold;
+mod logical;
 mod plan;
 mod waiter;
 
@@ -14,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use config::{BrokerConfig, Live};
+use config::{BrokerConfig, BrokerRole, Live, MessageStoreConfig};
 use remoting::header::PullMessage;
 use remoting::server::{Cx, Outcome, ReplyTo};
 use remoting::{Reply, ResponseCode};
@@ -31,11 +32,15 @@ use crate::groups::Groups;
 use crate::names;
 use crate::offsets::Offsets;
 use crate::parking::Lot;
+use crate::send::Refusal;
 use crate::send::properties::Known;
+use crate::slave::Members;
+use crate::static_topics::{Peers, StaticTopics};
 use crate::stats::Stats;
 use crate::topics::TopicTable;
 use answer::{Page, Status};
 use ask::Ask;
+use logical::Turned;
 use plan::{Plan, Rejection};
 use waiter::{Waiter, queue_key};
 
@@ -48,6 +53,10 @@ pub struct PullerParts {
     pub config: Arc<Live<BrokerConfig>>,
     /// Topics.
     pub topics: Arc<TopicTable>,
+    /// Which of them are static.
+    pub static_topics: Arc<StaticTopics>,
+    /// The brokers that have other parts of these.
+    pub peers: Arc<Peers>,
     /// Consumer groups.
     pub groups: Arc<Groups>,
     /// Consumer offsets.
@@ -62,11 +71,17 @@ pub struct PullerParts {
     pub stats: Arc<Stats>,
     /// Limits of cold reads.
     pub cold: Arc<ColdControl>,
+    /// Store keys.
+    pub store_config: Arc<Live<MessageStoreConfig>>,
+    /// The brokers of the group.
+    pub members: Arc<Members>,
 }
 
 /// Serves pulls.
 pub struct Puller {
     parts: PullerParts,
+    /// `brokerRole=SLAVE`.
+    on_slave: bool,
     lot: Lot<Waiter>,
     /// Places for pulls that wait because they read cold data.
     held: Arc<Semaphore>,
@@ -75,19 +90,30 @@ pub struct Puller {
 impl Puller {
     /// A puller.
     pub fn new(parts: PullerParts) -> Puller {
-        Puller { parts, lot: Lot::new(), held: Arc::new(Semaphore::new(cold::MOST_HELD)) }
+        let on_slave = parts.store_config.load().broker_role == BrokerRole::Slave;
+        Puller { parts, on_slave, lot: Lot::new(), held: Arc::new(Semaphore::new(cold::MOST_HELD)) }
     }
 
     /// Handles a pull; `lite` for LITE_PULL_MESSAGE.
     pub fn pull(self: &Arc<Self>, cx: &mut Cx<'_>, header: &PullMessage<'_>, lite: bool) -> Outcome {
-        let ask = Ask::of(header, lite);
+        let mut ask = Ask::of(header, lite);
+        let mut logical = None;
+        if let Some(mapping) = self.parts.static_topics.find(ask.topic, header.lo) {
+            match self.turn(&mut ask, header, mapping) {
+                Turned::Ours(wait) => logical = Some(Box::new(wait)),
+                Turned::Done(outcome) => return outcome,
+            }
+        }
         let config = self.parts.config.load();
+        if self.on_slave && !config.slave_read_enable {
+            return Refusal::busy().into();
+        }
         let plan = match self.plan(&config, cx.conn(), &ask, None) {
             Ok(plan) => plan,
             Err(Rejection { code, remark, header }) => return cx.write(code, Some(&remark), &header, &[]),
         };
         let limited = self.parts.cold.is_on();
-        if limited && let Some(outcome) = self.put_off(cx, &ask, &plan) {
+        if limited && let Some(outcome) = self.put_off(cx, &ask, &plan, &mut logical) {
             return outcome;
         }
         if !ask.suspends() {
@@ -95,11 +121,14 @@ impl Puller {
             self.parts.store.catch_up();
         }
         let mut read = Scratch::take();
-        let page = self.read(&config, &plan, &ask, ask.offset, &mut read);
+        let mut page = self.read(&config, &plan, &ask, ask.offset, &mut read);
         if limited {
             self.count_cold(ask.group, &read);
         }
         self.commit(&ask, page.next, true);
+        if let Some(logical) = &logical {
+            page.see(logical.item(), ask.offset);
+        }
         if page.code == ResponseCode::SUCCESS {
             return if read.suggest_slave { from_disk(&mut read, page) } else { write(cx, &read, &page) };
         }
@@ -122,10 +151,11 @@ impl Puller {
                 max_messages: ask.max_messages,
                 sys_flag: ask.sys_flag,
                 lite,
+                logical,
             });
             return Outcome::Parked;
         }
-        cx.write(page.code, Some(page.status.name()), &page, &[])
+        cx.write(page.code, page.remark(), &page, &[])
     }
 
     /// Serves the waiters of a queue that has new messages. Called by the store on its dispatching thread.
@@ -138,6 +168,13 @@ impl Puller {
     /// Answers waiters whose time is up, until `stop`.
     pub async fn expire(&self, stop: CancellationToken) {
         self.lot.run(stop, |waiter| self.give_up(waiter)).await;
+    }
+
+    /// Answers all waiters as they stand: the master is back, and they are sent there.
+    pub fn release_all(&self) {
+        for waiter in self.lot.take_all() {
+            self.give_up(waiter);
+        }
     }
 
     /// How many pulls wait.
@@ -172,6 +209,9 @@ impl Puller {
                 Ok(plan) => plan,
                 Err(rejection) => return send_rejection(waiter.reply_to, &rejection),
             };
+            if waiter.is_outdated(&plan.filter) {
+                return self.send_away(&config, waiter, &plan);
+            }
             let mut from = waiter.checked;
             loop {
                 let mut read = Scratch::take();
@@ -180,7 +220,7 @@ impl Puller {
                 let passed_over = page.code == ResponseCode::PULL_RETRY_IMMEDIATELY && moved;
                 if page.code != ResponseCode::PULL_NOT_FOUND && !passed_over {
                     self.commit(&waiter.ask(), page.next, false);
-                    return send(waiter.reply_to, &read, &page);
+                    return self.send(waiter, &read, page);
                 }
                 from = from.max(page.next);
                 if !passed_over || from >= page.max {
@@ -202,15 +242,33 @@ impl Puller {
             Ok(plan) => plan,
             Err(rejection) => return send_rejection(waiter.reply_to, &rejection),
         };
+        if waiter.is_outdated(&plan.filter) {
+            return self.send_away(&config, waiter, &plan);
+        }
         let mut read = Scratch::take();
         let page = self.read(&config, &plan, &waiter.ask(), waiter.offset, &mut read);
         self.commit(&waiter.ask(), page.next, false);
-        send(waiter.reply_to, &read, &page);
+        self.send(waiter, &read, page);
     }
 
-    /// Reads from an offset and says what the answer is.
-    fn read(&self, config: &BrokerConfig, plan: &Plan, ask: &Ask<'_>, from: i64, read: &mut ReadResult) -> Page {
-        let mut page = Page {
+    /// Lets a client ask again from the same offset: it would judge what it gets by the tags that it asked with, and drop what its new
+    /// subscription wants. Java answers such a pull with messages, and they are lost.
+    fn send_away(&self, config: &BrokerConfig, waiter: Waiter, plan: &Plan) {
+        let mut page = Self::empty(plan);
+        (page.status, page.next) = (Status::NoMatchedMessage, waiter.offset);
+        page.code = page.status.code(waiter.offset);
+        if let Some(queue) = &plan.queue {
+            (page.min, page.max) = (queue.min_offset(), queue.max_offset());
+        }
+        if config.slave_read_enable {
+            page.suggest = plan.group.broker_id;
+        }
+        self.send(waiter, &Scratch::take(), page);
+    }
+
+    /// An answer before anything was read.
+    fn empty(plan: &Plan) -> Page {
+        Page {
             status: Status::NoMatchedLogicQueue,
             code: ResponseCode::PULL_NOT_FOUND,
             next: 0,
@@ -219,7 +277,23 @@ impl Puller {
             suggest: 0,
             topic_sys_flag: plan.topic.topic_sys_flag,
             group_sys_flag: plan.group.group_sys_flag,
-        };
+            delta: None,
+        }
+    }
+
+    /// Answers a waiter with what was read for it.
+    fn send(&self, waiter: Waiter, read: &ReadResult, mut page: Page) {
+        let moved = waiter.logical.as_deref().and_then(|logical| self.revisit(logical, waiter.offset, &mut page).err());
+        match moved {
+            Some(reply) => waiter.reply_to.send(&reply),
+            None if page.code == ResponseCode::SUCCESS => send(waiter.reply_to, read, &page),
+            None => waiter.reply_to.send_with(page.code, page.remark(), &page, |_| {}),
+        }
+    }
+
+    /// Reads from an offset and says what the answer is.
+    fn read(&self, config: &BrokerConfig, plan: &Plan, ask: &Ask<'_>, from: i64, read: &mut ReadResult) -> Page {
+        let mut page = Self::empty(plan);
         let mut took = Duration::ZERO;
         let reset = self.parts.offsets.take_reset(ask.group, ask.topic, ask.queue_id);
         if let Some(offset) = reset.filter(|_| config.use_server_side_reset_offset) {
@@ -242,8 +316,27 @@ impl Puller {
             let slow = read.suggest_slave;
             page.suggest = if slow { plan.group.which_broker_when_consume_slowly } else { plan.group.broker_id };
         }
+        if self.parts.members.own_id() != 0 {
+            self.advise_on_slave(&mut page, plan, read);
+        }
         self.count(&page, plan, ask, read, took);
         page
+    }
+
+    /// Sends readers back to the master as soon as they have caught up, if there is one; and lets it correct their offsets.
+    #[cold]
+    fn advise_on_slave(&self, page: &mut Page, plan: &Plan, read: &ReadResult) {
+        if !read.suggest_slave && self.parts.members.least_id() == 0 {
+            page.suggest = 0;
+            if page.status != Status::Found {
+                page.code = ResponseCode::PULL_RETRY_IMMEDIATELY;
+            }
+        }
+        let corrects = !self.on_slave || self.parts.store_config.load().offset_check_in_slave;
+        if page.code == ResponseCode::PULL_OFFSET_MOVED && !corrects {
+            page.suggest = plan.group.broker_id;
+            page.code = ResponseCode::PULL_RETRY_IMMEDIATELY;
+        }
     }
 
     fn count(&self, page: &Page, plan: &Plan, ask: &Ask<'_>, read: &ReadResult, took: Duration) {
@@ -319,11 +412,11 @@ thread_local! {
 }
 
 fn write(cx: &mut Cx<'_>, read: &ReadResult, page: &Page) -> Outcome {
-    cx.write_with(page.code, Some(page.status.name()), page, |out| append(read, out))
+    cx.write_with(page.code, page.remark(), page, |out| append(read, out))
 }
 
 fn send(reply_to: ReplyTo, read: &ReadResult, page: &Page) {
-    reply_to.send_with(page.code, Some(page.status.name()), page, |out| append(read, out));
+    reply_to.send_with(page.code, page.remark(), page, |out| append(read, out));
 }
 
 fn append(read: &ReadResult, out: &mut Vec<u8>) {

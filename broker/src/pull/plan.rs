@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::BrokerConfig;
 use remoting::ResponseCode;
-use remoting::body::heartbeat::{ConsumeType, MessageModel, SubscriptionData};
+use remoting::body::heartbeat::{ConsumeType, MessageModel};
 use remoting::body::subscription_group::SubscriptionGroupConfig;
 use remoting::server::ConnHandle;
 use remoting::{FieldSink, WriteHeader};
@@ -145,7 +145,7 @@ impl Puller {
             return reject(ResponseCode::SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest");
         }
         if subscription.is_tag_type() {
-            return Ok(Filter::Tags(filter_of(&subscription)));
+            return Ok(Filter::Tags(TagFilter::of(&subscription)));
         }
         let Some(filter) = self.parts.filters.get(ask.topic, ask.group) else {
             let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
@@ -201,12 +201,4 @@ impl Puller {
         membership.consume_type == Some(ConsumeType::Actively)
             && !membership.members.iter().any(|member| member.client.conn.id() == conn.id())
     }
-}
-
-fn filter_of(subscription: &SubscriptionData) -> TagFilter {
-    let everything = subscription.sub_string.as_deref() == Some(tags::ALL);
-    if subscription.class_filter_mode || everything {
-        return TagFilter::all();
-    }
-    TagFilter::of_codes(subscription.code_set.iter().copied())
 }

@@ -9,6 +9,7 @@ use remoting::server::ReplyTo;
 use store::Queue;
 
 use super::ask::Ask;
+use super::logical::LogicalWait;
 use crate::filter::Filter;
 use crate::parking::Waiting;
 
@@ -28,6 +29,8 @@ pub(super) struct Waiter {
     pub(super) max_messages: i32,
     pub(super) sys_flag: i32,
     pub(super) lite: bool,
+    /// Of a static topic.
+    pub(super) logical: Option<Box<LogicalWait>>,
 }
 
 impl Waiter {
@@ -47,6 +50,16 @@ impl Waiter {
             expression_type: None,
             sub_version: self.sub_version,
             lite: self.lite,
+        }
+    }
+
+    /// Whether the group's tags are others now than when it asked.
+    pub(super) fn is_outdated(&self, now: &Filter) -> bool {
+        match (&self.filter, now) {
+            (Filter::Tags(asked), Filter::Tags(now)) => !asked.is_all() && asked != now,
+            (Filter::Tags(asked), _) => !asked.is_all(),
+            // Clients do not look at what comes by an expression.
+            _ => false,
         }
     }
 }

@@ -5,4 +5,4 @@ mod levels;
 mod service;
 
 pub use levels::{BadDelayLevel, DelayLevels};
-pub use service::{Schedule, ScheduleParts};
+pub use service::{DelayOffsets, Schedule, ScheduleParts};

@@ -23,6 +23,7 @@ use super::DelayLevels;
 use super::deliver::{Delivery, Next};
 use crate::config_file::{ConfigFile, encode};
 use crate::names;
+use crate::slave::Escape;
 use crate::stats::{Stats, now_millis};
 use crate::topics::TopicTable;
 
@@ -44,6 +45,8 @@ pub struct ScheduleParts {
     pub stats: Arc<Stats>,
     /// The delay levels.
     pub levels: Arc<DelayLevels>,
+    /// Where messages go on a slave that stands in for its master.
+    pub escape: Option<Arc<Escape>>,
 }
 
 /// The delivery of delayed messages.
@@ -74,34 +77,31 @@ struct Sleep {
     idle: Vec<bool>,
 }
 
-/// The shape of `config/delayOffset.json`.
-#[derive(Serialize, Deserialize, Default)]
+/// The shape of `config/delayOffset.json` and of the answer to GET_ALL_DELAY_OFFSET.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Shape {
-    data_version: DataVersion,
-    offset_table: BTreeMap<i32, i64>,
+pub struct DelayOffsets {
+    /// Version of the table.
+    pub data_version: DataVersion,
+    /// The next offset to deliver, by level.
+    pub offset_table: BTreeMap<i32, i64>,
 }
 
 impl Schedule {
-    /// Loads the cursors from `dir` (`config/` of the store). A cursor outside its queue is moved to the queue's end or
-    /// beginning.
+    /// Loads the cursors from `dir` (`config/` of the store).
     ///
     /// # Errors
     /// The file and its backup are damaged.
     pub fn load(dir: &Path, parts: ScheduleParts) -> Result<Schedule, StoreError> {
         let file = ConfigFile::new(dir.join("delayOffset.json"));
         let shape = file
-            .load(|text| fastjson::from_slice::<Shape>(text).map_err(|error| error.to_string()))?
+            .load(|text| fastjson::from_slice::<DelayOffsets>(text).map_err(|error| error.to_string()))?
             .unwrap_or_default();
         let cursors: Vec<_> = (1..=parts.levels.max())
             .map(|level| {
                 let queue = parts.store.queue_or_create(names::SCHEDULE_TOPIC, level - 1);
                 let saved = shape.offset_table.get(&level).copied();
-                let offset = saved.unwrap_or(0).clamp(queue.min_offset(), queue.max_offset());
-                if let Some(saved) = saved.filter(|saved| *saved != offset) {
-                    tracing::warn!(level, saved, offset, "moved a delay level to its queue");
-                }
-                Cursor { queue, offset: AtomicI64::new(offset), known: AtomicBool::new(saved.is_some()) }
+                Cursor { queue, offset: AtomicI64::new(saved.unwrap_or(0)), known: AtomicBool::new(saved.is_some()) }
             })
             .collect();
         Ok(Schedule {
@@ -116,31 +116,42 @@ impl Schedule {
         })
     }
 
-    /// Starts the thread.
+    /// Starts the thread, unless it runs. A cursor outside its queue is moved to the queue's end or beginning first.
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(self: &Arc<Schedule>) -> std::io::Result<()> {
-        for cursor in &self.cursors {
-            // The store tells of arrivals only while somebody waits: we always do.
-            cursor.queue.waiters().fetch_add(1, Ordering::SeqCst);
+        let mut running = self.thread.lock();
+        if running.is_some() {
+            return Ok(());
         }
+        self.correct();
+        *self.sleep.lock() = Sleep { stop: false, idle: vec![false; self.cursors.len()] };
         let schedule = Arc::clone(self);
         let thread = std::thread::Builder::new().name("schedule".into()).spawn(move || schedule.run())?;
-        *self.thread.lock() = Some(thread);
+        *running = Some(thread);
         Ok(())
+    }
+
+    fn correct(&self) {
+        for (level, cursor) in (1..).zip(&self.cursors) {
+            let saved = cursor.offset.load(Ordering::Acquire);
+            let offset = saved.max(cursor.queue.min_offset()).min(cursor.queue.max_offset());
+            if saved != offset {
+                tracing::warn!(level, saved, offset, "moved a delay level to its queue");
+                cursor.offset.store(offset, Ordering::Release);
+            }
+        }
     }
 
     /// Stops the thread and saves the cursors. Nothing is delivered afterwards.
     pub fn stop(&self) {
-        let Some(thread) = self.thread.lock().take() else { return };
+        let mut running = self.thread.lock();
+        let Some(thread) = running.take() else { return };
         self.sleep.lock().stop = true;
         self.wake.notify_all();
         if thread.join().is_err() {
             tracing::error!("the delivery of delayed messages has panicked");
-        }
-        for cursor in &self.cursors {
-            cursor.queue.waiters().fetch_sub(1, Ordering::SeqCst);
         }
         self.persist();
     }
@@ -161,11 +172,41 @@ impl Schedule {
         used.map(|(level, cursor)| (level, cursor.offset.load(Ordering::Acquire), cursor.queue.max_offset())).collect()
     }
 
+    /// The version of the cursors' table.
+    pub fn data_version(&self) -> DataVersion {
+        *self.version.lock()
+    }
+
     /// The cursors as `delayOffset.json` has them, on one line or indented by tabs: also the answer to
     /// GET_ALL_DELAY_OFFSET.
     pub fn encode(&self, pretty: bool) -> Vec<u8> {
         let offset_table = self.progress().into_iter().map(|(level, offset, _)| (level, offset)).collect();
-        encode(&Shape { data_version: *self.version.lock(), offset_table }, pretty)
+        encode(&DelayOffsets { data_version: *self.version.lock(), offset_table }, pretty)
+    }
+
+    /// Takes over the cursors of the master that this broker copies, and saves them; levels that it does not name stay. Does
+    /// nothing while this broker delivers.
+    pub fn take_over(&self, of_master: &DelayOffsets) {
+        let running = self.thread.lock();
+        if running.is_some() {
+            return;
+        }
+        let mut version = self.version.lock();
+        let mut changed = self.changed.swap(false, Ordering::AcqRel) || *version != of_master.data_version;
+        for (level, offset) in &of_master.offset_table {
+            let cursor = level
+                .checked_sub(1)
+                .and_then(|index| usize::try_from(index).ok())
+                .and_then(|index| self.cursors.get(index));
+            let Some(cursor) = cursor else { continue };
+            changed |= cursor.offset.swap(*offset, Ordering::AcqRel) != *offset;
+            changed |= !cursor.known.swap(true, Ordering::AcqRel);
+        }
+        *version = of_master.data_version;
+        drop(version);
+        if changed {
+            self.save();
+        }
     }
 
     /// Writes the file when it is behind. A failure is logged; the next call tries again.
@@ -177,6 +218,10 @@ impl Schedule {
             let mut version = self.version.lock();
             *version = version.next(0);
         }
+        self.save();
+    }
+
+    fn save(&self) {
         if let Err(error) = self.file.save(&self.encode(true)) {
             self.changed.store(true, Ordering::Release);
             tracing::error!(file = %self.file.path().display(), %error, "cannot save the delay levels' offsets");
@@ -184,6 +229,17 @@ impl Schedule {
     }
 
     fn run(&self) {
+        for cursor in &self.cursors {
+            // The store tells of arrivals only while somebody waits: we always do.
+            cursor.queue.waiters().fetch_add(1, Ordering::SeqCst);
+        }
+        self.work();
+        for cursor in &self.cursors {
+            cursor.queue.waiters().fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn work(&self) {
         let mut delivery = Delivery::new(&self.parts);
         let mut due: Vec<Option<i64>> = vec![Some(0); self.cursors.len()];
         let mut save = Instant::now() + self.save_interval();

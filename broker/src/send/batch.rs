@@ -19,7 +19,7 @@ use store::record::{batch, sys_flag};
 use super::answer::{IdText, Stored};
 use super::properties::Known;
 use super::put::{Message, new_message};
-use super::{Local, OWN, Refusal, Sender, delay};
+use super::{Local, OWN, Refusal, Seat, Sender, delay};
 use crate::names;
 
 impl Sender {
@@ -28,12 +28,12 @@ impl Sender {
         cx: &mut Cx<'_>,
         config: &BrokerConfig,
         local: &mut Local,
-        at: usize,
         incoming: &SendRequest<'_>,
-        queue_id: i32,
+        seat: Seat,
     ) -> Result<Outcome, Refusal> {
         let Local { targets, properties, ids, .. } = local;
-        let target = targets.get(at);
+        let queue_id = seat.queue_id;
+        let target = targets.get(seat.at);
         let topic = incoming.topic.as_ref();
         if topic.starts_with(names::RETRY_PREFIX) {
             let remark = format!("batch request does not support retry group {topic}");
@@ -56,7 +56,7 @@ impl Sender {
             return Err(Refusal::illegal(max));
         }
         if stays_one {
-            return self.take_inner_batch(cx, config, local, at, incoming, queue_id);
+            return self.take_inner_batch(cx, config, local, incoming, seat);
         }
         if cx.body().len() > usize::try_from(max).unwrap_or(0) {
             let remark = "java.lang.RuntimeException: message body size exceeded";
@@ -80,21 +80,22 @@ impl Sender {
             let _ = write!(ids, "{comma}{}", self.message_id(phys_offset));
         };
         let new = new_message(&message, &[]);
+        let need = self.need(properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait))?;
         let (queue, latency) = target.queue(&self.parts.store, queue_id);
         let appended = self.timed(Some(latency), || self.parts.store.append_batch(queue, &new, &inner, &mut each))?;
         let count = inner.len() as u64;
         target.count(queue_id, count, appended.end - appended.phys_offset);
-        let waits = properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait);
+        let (queue_id, queue_offset) = seat.seen(queue_id, appended.queue_offset);
         let stored = Stored {
             region: self.region(config),
             message_id: ids,
             queue_id,
-            queue_offset: appended.queue_offset,
+            queue_offset,
             transaction_id: properties.text(Known::UniqueKey),
             recall_handle: None,
             batch_id: None,
         };
-        Ok(self.answer(cx, waits, appended.end, &stored))
+        Ok(self.answer(cx, need, appended.end, &stored))
     }
 
     /// Stores a batch as one record. The properties of the request have been read and checked.
@@ -103,12 +104,12 @@ impl Sender {
         cx: &mut Cx<'_>,
         config: &BrokerConfig,
         local: &mut Local,
-        at: usize,
         incoming: &SendRequest<'_>,
-        queue_id: i32,
+        seat: Seat,
     ) -> Result<Outcome, Refusal> {
         let Local { targets, properties, .. } = local;
-        let target = targets.get(at);
+        let queue_id = seat.queue_id;
+        let target = targets.get(seat.at);
         let count =
             batch::count(cx.body()).map_err(|error| Refusal::new(ResponseCode::SYSTEM_ERROR, error.to_string()))?;
         properties.put(Known::InnerNum, count.to_string().as_bytes());
@@ -122,20 +123,21 @@ impl Sender {
             body: cx.body(),
         };
         let new = new_message(&message, properties.as_bytes());
+        let need = self.need(properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait))?;
         let (queue, latency) = target.queue(&self.parts.store, queue_id);
         let appended = self.timed(Some(latency), || self.parts.store.append(queue, &new))?;
         target.count(queue_id, count as u64, appended.end - appended.phys_offset);
-        let waits = properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait);
         let message_id = IdText::of(self.message_id(appended.phys_offset));
+        let (queue_id, queue_offset) = seat.seen(queue_id, appended.queue_offset);
         let stored = Stored {
             region: self.region(config),
             message_id: message_id.as_str(),
             queue_id,
-            queue_offset: appended.queue_offset,
+            queue_offset,
             transaction_id: properties.text(Known::UniqueKey),
             recall_handle: None,
             batch_id: properties.text(Known::UniqueKey),
         };
-        Ok(self.answer(cx, waits, appended.end, &stored))
+        Ok(self.answer(cx, need, appended.end, &stored))
     }
 }

@@ -1,7 +1,7 @@
 //! Taking messages: the checks, the properties, the append, the answer.
 //!
 //! One request runs to its end on the task of its connection: the message is in the log, in the order in which the
-//! requests came, when [`Sender::send`] returns. Only the answer may come later (`SYNC_FLUSH`).
+//! requests came, when [`Sender::send`] returns. Only the answer may come later (`SYNC_FLUSH`, `SYNC_MASTER`).
 //!
 //! In the steady state nothing is allocated: the topic and its queue are kept per thread (`targets`), the properties
 //! are rewritten in a buffer of the thread, and body and properties are copied once, into the log.
@@ -9,6 +9,7 @@
 mod answer;
 mod batch;
 mod delay;
+mod durable;
 mod half;
 
 pub mod properties;
@@ -23,13 +24,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use config::{BrokerConfig, FlushDiskType, Live, MessageStoreConfig};
+use config::{BrokerConfig, BrokerRole, Live, MessageStoreConfig};
 use remoting::header::SendRequest;
 use remoting::server::{Cx, Outcome};
 use remoting::{Reply, ResponseCode};
 use store::Store;
 use store::record::{MessageId, sys_flag};
 
+pub use durable::{Durable, Need};
 pub use put::{Message, Put};
 pub use refusal::{FAQ, Refusal};
 pub(crate) use retry::{DLQ_QUEUES, MAX_RECONSUME_VERSION};
@@ -37,9 +39,11 @@ pub use unique_id::UniqueIds;
 
 use crate::clients::QueueLocks;
 use crate::groups::Groups;
+use crate::ha::Ha;
 use crate::identity::Identity;
 use crate::names;
 use crate::schedule::DelayLevels;
+use crate::static_topics::{Place, StaticTopics};
 use crate::stats::{Stats, now_millis};
 use crate::timer::{RecallHandle, Timer};
 use crate::topics::{PERM_WRITE, TopicTable, perm_text};
@@ -60,6 +64,8 @@ pub struct SenderParts {
     pub store_config: Arc<Live<MessageStoreConfig>>,
     /// Topics.
     pub topics: Arc<TopicTable>,
+    /// Which of them are static.
+    pub static_topics: Arc<StaticTopics>,
     /// Consumer groups.
     pub groups: Arc<Groups>,
     /// Queues that ordered consumers hold.
@@ -76,6 +82,28 @@ pub struct SenderParts {
     pub transactions: Arc<Counts>,
     /// Messages for an arbitrary time; `None` when they are refused.
     pub timer: Option<Arc<Timer>>,
+    /// Replicas.
+    pub ha: Arc<Ha>,
+}
+
+/// Where a checked message goes.
+#[derive(Clone, Copy)]
+struct Seat {
+    /// Where its topic stands in [`Targets`].
+    at: usize,
+    queue_id: i32,
+    /// What the queue is to the producer of a static topic.
+    place: Option<Place>,
+}
+
+impl Seat {
+    /// Queue and offset as the producer sees them.
+    fn seen(&self, queue_id: i32, offset: i64) -> (i32, i64) {
+        match &self.place {
+            None => (queue_id, offset),
+            Some(place) => (place.id, place.logical(offset)),
+        }
+    }
 }
 
 /// Takes messages from producers and puts them into the store.
@@ -86,6 +114,8 @@ pub struct Sender {
     own: [Vec<u8>; 2],
     /// Tells the brokers of a process apart in what threads keep.
     owner: u64,
+    /// A slave refuses whatever producers and consumers send, unless it may stand in for its master: then the store does.
+    refuses: bool,
     /// Bytes of replies that clients have not confirmed yet.
     unconfirmed: Arc<AtomicUsize>,
 }
@@ -122,6 +152,8 @@ impl Sender {
         Sender {
             ids: UniqueIds::new(parts.identity.store_host.ip()),
             own,
+            refuses: parts.store_config.load().broker_role == BrokerRole::Slave
+                && !parts.config.load().enable_slave_acting_master,
             owner: OWNERS.fetch_add(1, Ordering::Relaxed),
             unconfirmed: Arc::default(),
             parts,
@@ -130,15 +162,23 @@ impl Sender {
 
     /// Handles a send of either kind.
     pub fn send(&self, cx: &mut Cx<'_>, incoming: &SendRequest<'_>) -> Outcome {
-        if self.parts.store.page_cache_busy() {
+        if self.is_closed() {
             return Refusal::busy().into();
         }
         let config = self.parts.config.load();
         let outcome = LOCAL.with_borrow_mut(|local| self.take(cx, &config, local, incoming));
         outcome.unwrap_or_else(|refusal| {
+            if refusal.code == ResponseCode::NOT_LEADER_FOR_QUEUE {
+                return refusal.into();
+            }
             self.parts.stats.put_failures.add([1]);
             cx.write(refusal.code, Some(&refusal.remark), &self.region(&config), &[])
         })
+    }
+
+    /// Whether every message is refused before it is looked at: on a slave, and while the store cannot keep up.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.refuses || self.parts.store.page_cache_busy()
     }
 
     fn take(
@@ -148,22 +188,21 @@ impl Sender {
         local: &mut Local,
         incoming: &SendRequest<'_>,
     ) -> Result<Outcome, Refusal> {
-        let (at, queue_id) = self.check(&mut local.targets, config, cx, incoming)?;
+        let seat = self.check(&mut local.targets, config, cx, incoming)?;
         if incoming.batch {
-            return self.take_batch(cx, config, local, at, incoming, queue_id);
+            return self.take_batch(cx, config, local, incoming, seat);
         }
-        self.take_one(cx, config, local, at, incoming, queue_id)
+        self.take_one(cx, config, local, incoming, seat)
     }
 
-    /// What is asked of every message before anything is done with it. Returns where its topic stands in `targets`, and its
-    /// queue.
+    /// What is asked of every message before anything is done with it.
     fn check(
         &self,
         targets: &mut Targets,
         config: &BrokerConfig,
         cx: &Cx<'_>,
         incoming: &SendRequest<'_>,
-    ) -> Result<(usize, i32), Refusal> {
+    ) -> Result<Seat, Refusal> {
         if cx.body().is_empty() {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message has no body"));
         }
@@ -172,18 +211,28 @@ impl Sender {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, format!("broker unable to service, until {start}")));
         }
         let at = self.target(targets, config, cx, incoming)?;
-        let topic = &targets.get(at).topic;
+        let target = targets.get(at);
+        let place = match &target.mapping {
+            Some(mapping) if incoming.logical_queue != Some(false) => Some(
+                mapping
+                    .place(incoming.queue_id)
+                    .map_err(|remark| Refusal::new(ResponseCode::NOT_LEADER_FOR_QUEUE, remark))?,
+            ),
+            _ => None,
+        };
+        let asked = place.map_or(incoming.queue_id, |place| place.queue_id);
+        let topic = &target.topic;
         if config.broker_permission & PERM_WRITE == 0 && topic.order {
             return Err(sending_forbidden(config));
         }
-        if incoming.queue_id >= topic.write_queue_nums.max(topic.read_queue_nums) {
-            return Err(illegal_queue(incoming.queue_id, topic, cx));
+        if asked >= topic.write_queue_nums.max(topic.read_queue_nums) {
+            return Err(illegal_queue(asked, topic, cx));
         }
-        let queue_id = match incoming.queue_id {
+        let queue_id = match asked {
             id if id >= 0 => id,
             _ => random_queue(topic.write_queue_nums)?,
         };
-        Ok((at, queue_id))
+        Ok(Seat { at, queue_id, place })
     }
 
     fn take_one(
@@ -191,12 +240,11 @@ impl Sender {
         cx: &mut Cx<'_>,
         config: &BrokerConfig,
         local: &mut Local,
-        at: usize,
         incoming: &SendRequest<'_>,
-        queue_id: i32,
+        seat: Seat,
     ) -> Result<Outcome, Refusal> {
         let Local { targets, properties, id, .. } = local;
-        let target = targets.get(at);
+        let target = targets.get(seat.at);
         properties.fill(OWN, |out| {
             if let Some(text) = incoming.properties {
                 text.write_to(out);
@@ -216,7 +264,7 @@ impl Sender {
             let queue = format!("{}${}${lite}", names::LMQ_PREFIX, incoming.topic);
             properties.put(Known::InnerMultiDispatch, queue.as_bytes());
         }
-        let queue_id = by_priority(properties, queue_id, target.topic.write_queue_nums);
+        let queue_id = by_priority(properties, seat.queue_id, target.topic.write_queue_nums);
         if target.compacted && properties.text(Known::Keys).is_none_or(|keys| keys.trim().is_empty()) {
             return Err(Refusal::new(ResponseCode::MESSAGE_ILLEGAL, "Required message key is missing"));
         }
@@ -231,6 +279,7 @@ impl Sender {
             reconsume_times: incoming.reconsume_times,
             body: cx.body(),
         };
+        let need = self.need(waits)?;
         let put = match &dead_letter {
             _ if half => {
                 let (topic, queue_id) = dead_letter.as_ref().map_or((&*incoming.topic, queue_id), |(t, q)| (t, *q));
@@ -241,37 +290,30 @@ impl Sender {
         };
         let message_id = IdText::of(self.message_id(put.appended.phys_offset));
         let recall_handle = put.due.and_then(|due| self.recall_handle(due, properties));
+        let (queue_id, queue_offset) = seat.seen(queue_id, put.appended.queue_offset);
         let stored = Stored {
             region: self.region(config),
             message_id: message_id.as_str(),
             queue_id,
-            queue_offset: put.appended.queue_offset,
+            queue_offset,
             transaction_id: properties.text(Known::UniqueKey),
             recall_handle: recall_handle.as_deref(),
             batch_id: None,
         };
-        Ok(self.answer(cx, waits, put.appended.end, &stored))
+        Ok(self.answer(cx, need, put.appended.end, &stored))
     }
 
-    /// Answers at once, or when the message is on disk.
-    fn answer(&self, cx: &mut Cx<'_>, waits: bool, end: u64, stored: &Stored<'_>) -> Outcome {
-        let store_config = self.parts.store_config.load();
-        if !waits || store_config.flush_disk_type != FlushDiskType::Sync {
+    /// Answers at once, or when the message is where it has to be.
+    fn answer(&self, cx: &mut Cx<'_>, need: Need, end: u64, stored: &Stored<'_>) -> Outcome {
+        if need.is_nothing() {
             return cx.write(ResponseCode::SUCCESS, None, stored, &[]);
         }
-        self.parts.store.request_flush();
+        let durable = self.durable(need, end);
         if cx.request().is_oneway() {
             return Outcome::Done;
         }
-        let limit = millis(i64::from(store_config.sync_flush_timeout));
         let reply = Reply::ok().header(stored);
-        let store = Arc::clone(&self.parts.store);
-        Outcome::Later(Box::pin(async move {
-            match tokio::time::timeout(limit, store.flushed().reached(end)).await {
-                Ok(()) => reply,
-                Err(_) => Reply { code: ResponseCode::FLUSH_DISK_TIMEOUT.0, ..reply },
-            }
-        }))
+        Outcome::Later(Box::pin(async move { Reply { code: durable.reached().await.0, ..reply } }))
     }
 
     /// The topic, made when it does not exist and may be made.
@@ -284,7 +326,8 @@ impl Sender {
     ) -> Result<usize, Refusal> {
         let topics = &self.parts.topics;
         let name = incoming.topic.as_ref();
-        let generation = topics.generation();
+        // Both only grow: the sum stays the same while neither has.
+        let generation = topics.generation().wrapping_add(self.parts.static_topics.generation());
         if let Some(at) = targets.find(self.owner, generation, name) {
             return Ok(at);
         }
@@ -300,7 +343,9 @@ impl Sender {
             Some(topic) => topic,
             None => self.create_topic(cx, incoming)?,
         };
-        Ok(targets.add(topic, name, &topics.system, &self.parts.stats, self.owner, generation))
+        let at = targets.add(topic, name, &topics.system, &self.parts.stats, self.owner, generation);
+        targets.get(at).mapping = self.parts.static_topics.find(name, None);
+        Ok(at)
     }
 
     fn create_topic(&self, cx: &Cx<'_>, incoming: &SendRequest<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
@@ -401,11 +446,6 @@ fn illegal_queue(queue_id: i32, topic: &crate::topics::Topic, cx: &Cx<'_>) -> Re
         cx.conn().client(),
     );
     Refusal::new(ResponseCode::INVALID_PARAMETER, remark)
-}
-
-/// Milliseconds of a configuration key; negative counts as none.
-fn millis(value: i64) -> std::time::Duration {
-    std::time::Duration::from_millis(u64::try_from(value).unwrap_or(0))
 }
 
 /// Whether a message is neither prepared nor rolled back: only such messages are delayed.

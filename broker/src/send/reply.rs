@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use config::{BrokerConfig, FlushDiskType};
+use config::BrokerConfig;
 use remoting::header::{ReplyMessage, SendRequest};
 use remoting::server::{ConnHandle, Cx, Outcome};
 use remoting::{Command, Reply, ResponseCode, Text};
@@ -18,7 +18,7 @@ use remoting::{Command, Reply, ResponseCode, Text};
 use super::answer::{IdText, Region, Stored};
 use super::properties::{Known, Properties};
 use super::put::Message;
-use super::{LOCAL, Sender, millis};
+use super::{LOCAL, Sender};
 use crate::clients::Producers;
 use crate::push;
 use crate::stats::now_millis;
@@ -80,7 +80,7 @@ impl Sender {
         let config = sender.parts.config.load();
         let checked = LOCAL.with_borrow_mut(|local| sender.check(&mut local.targets, &config, cx, incoming));
         let queue_id = match checked {
-            Ok((_, queue_id)) => queue_id,
+            Ok(seat) => seat.queue_id,
             Err(refusal) => {
                 return cx.write(refusal.code, Some(&refusal.remark), &sender.region(&config), &[]);
             }
@@ -195,7 +195,11 @@ impl Sender {
             reconsume_times: taken.reconsume_times,
             body: &taken.body,
         };
-        let put = match self.put(&taken.topic, taken.queue_id, &message, &mut taken.properties) {
+        let waits = taken.properties.get(Known::Wait).is_none() || taken.properties.is_true(Known::Wait);
+        let put = self
+            .need(waits)
+            .and_then(|need| Ok((need, self.put(&taken.topic, taken.queue_id, &message, &mut taken.properties)?)));
+        let (need, put) = match put {
             Ok(put) => put,
             Err(refusal) => {
                 tracing::warn!(topic = taken.topic, remark = %refusal.remark, "a reply is not stored");
@@ -203,15 +207,9 @@ impl Sender {
             }
         };
         self.parts.store.dispatch();
-        let waits = taken.properties.get(Known::Wait).is_none() || taken.properties.is_true(Known::Wait);
-        let (sync, limit) = {
-            let config = self.parts.store_config.load();
-            (config.flush_disk_type == FlushDiskType::Sync, millis(i64::from(config.sync_flush_timeout)))
-        };
-        if waits && sync {
-            self.parts.store.request_flush();
+        if !need.is_nothing() {
             // Late or not: the answer is the same.
-            let _ = tokio::time::timeout(limit, self.parts.store.flushed().reached(put.appended.end)).await;
+            let _ = self.durable(need, put.appended.end).reached().await;
         }
         Some((IdText::of(self.message_id(put.appended.phys_offset)), put.appended.queue_offset))
     }

@@ -1,7 +1,7 @@
 //! What a send needs of its topic, found once and kept by the thread: no lock, no hash and no counter shared between
 //! threads on the way of a message.
 //!
-//! An entry counts while the topic table has not changed. A change makes all entries of all threads stale at once;
+//! An entry counts while the tables of topics and of static topics have not changed. A change makes all entries of all threads stale at once;
 //! they are found again one by one.
 //!
 //! What the sends of a read batch add to the statistics is gathered here and added at the end of the batch: an addition
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use store::{Queue, Store};
 
 use crate::names::SystemTopics;
+use crate::static_topics::Mapping;
 use crate::stats::{Counter, Stats};
 use crate::topics::Topic;
 
@@ -29,6 +30,8 @@ pub(super) struct Target {
     pub(super) batch_queues: bool,
     /// Whether messages count as traffic of users.
     pub(super) user: bool,
+    /// Of a static topic.
+    pub(super) mapping: Option<Arc<Mapping>>,
     name: String,
     owner: u64,
     generation: u64,
@@ -63,6 +66,7 @@ impl Target {
             compacted: attribute("cleanup.policy", "COMPACTION"),
             batch_queues: is_batch(&topic),
             user: !system.contains(name),
+            mapping: None,
             name: name.to_owned(),
             owner,
             generation,

@@ -8,6 +8,7 @@ use store::{AppendError, NewMessage};
 use super::property;
 use super::service::TimerParts;
 use crate::names;
+use crate::slave::EscapeError;
 
 /// The longest property string that a record can have.
 const MOST_PROPERTIES: usize = i16::MAX as usize;
@@ -63,6 +64,18 @@ impl Copier {
             properties: &self.properties,
             body: view.body(),
         };
+        if let Some(escape) = &parts.escape {
+            return match escape.put(topic, &message) {
+                Ok(()) => Copied::Done,
+                Err(error) => {
+                    // What may not go elsewhere waits for the master: nothing to tell again and again.
+                    if !matches!(error, EscapeError::Off) {
+                        tracing::warn!(topic, %error, "a timed message did not get to another broker, trying again");
+                    }
+                    Copied::Later
+                }
+            };
+        }
         let queue = parts.store.queue_or_create(topic, queue_id);
         match parts.store.append(&queue, &message) {
             Ok(appended) => {

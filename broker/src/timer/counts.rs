@@ -47,18 +47,24 @@ struct Table {
     by_topic: HashMap<String, Count>,
 }
 
-#[derive(Serialize, Deserialize, Default)]
+/// The shape of the file and of the answer to GET_TIMER_METRICS.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Shape {
-    data_version: DataVersion,
-    timing_count: BTreeMap<String, ShapeOfCount>,
+pub struct TimerCounts {
+    /// Version of the table.
+    pub data_version: DataVersion,
+    /// By topic.
+    pub timing_count: BTreeMap<String, TimerCount>,
 }
 
-#[derive(Serialize, Deserialize, Default)]
+/// What waits of one topic.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ShapeOfCount {
-    count: i64,
-    time_stamp: i64,
+pub struct TimerCount {
+    /// Messages.
+    pub count: i64,
+    /// When that changed (ms since the epoch).
+    pub time_stamp: i64,
 }
 
 impl Counts {
@@ -69,8 +75,8 @@ impl Counts {
     pub fn load(dir: &Path) -> Result<Counts, StoreError> {
         let file = ConfigFile::new(dir.join("timermetrics"));
         let shape = file
-            .load(|text| fastjson::from_slice::<Shape>(text).map_err(|error| error.to_string()))?
-            .unwrap_or_else(|| Shape { data_version: DataVersion::new(), ..Shape::default() });
+            .load(|text| fastjson::from_slice::<TimerCounts>(text).map_err(|error| error.to_string()))?
+            .unwrap_or_else(|| TimerCounts { data_version: DataVersion::new(), ..TimerCounts::default() });
         let by_topic = shape.timing_count.into_iter().map(|(topic, count)| {
             (topic, Count { waiting: count.count, changed_at: count.time_stamp, ..Count::default() })
         });
@@ -126,6 +132,27 @@ impl Counts {
         }
     }
 
+    /// Becomes a copy of the table of the master that this broker copies. Does nothing when the version is ours already.
+    pub fn take_over(&self, of_master: &TimerCounts) {
+        {
+            let mut table = self.table.lock();
+            if table.version == of_master.data_version {
+                return;
+            }
+            table.version = of_master.data_version;
+            for count in table.by_topic.values_mut() {
+                count.waiting = 0;
+            }
+            for (topic, of_topic) in &of_master.timing_count {
+                let count = table.entry(topic);
+                (count.waiting, count.changed_at) = (of_topic.count, of_topic.time_stamp);
+            }
+            table.by_topic.retain(|topic, _| of_master.timing_count.contains_key(topic));
+        }
+        self.unsaved.store(true, Ordering::Release);
+        self.persist();
+    }
+
     /// Forgets a topic.
     pub fn remove(&self, topic: &str) {
         if self.table.lock().by_topic.remove(topic).is_some() {
@@ -155,8 +182,8 @@ impl Counts {
         let timing_count = table
             .by_topic
             .iter()
-            .map(|(topic, count)| (topic.clone(), ShapeOfCount { count: count.waiting, time_stamp: count.changed_at }));
-        encode(&Shape { data_version: table.version, timing_count: timing_count.collect() }, false)
+            .map(|(topic, count)| (topic.clone(), TimerCount { count: count.waiting, time_stamp: count.changed_at }));
+        encode(&TimerCounts { data_version: table.version, timing_count: timing_count.collect() }, false)
     }
 
     /// Writes the file when it is behind. A failure is logged; the next call tries again.

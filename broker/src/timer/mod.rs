@@ -12,6 +12,7 @@
 
 mod copy;
 mod counts;
+mod follow;
 mod handle;
 mod repeated;
 mod saver;
@@ -21,7 +22,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{Count, Counts};
+pub use counts::{Count, Counts, TimerCount, TimerCounts};
 pub use handle::RecallHandle;
 pub use service::{Timer, TimerParts};
 

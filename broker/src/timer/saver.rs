@@ -22,6 +22,19 @@ const CLEAN: Duration = Duration::from_secs(30);
 /// The longest wait for the log of messages to be on disk.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 
+/// What a broker that does not deliver knows of the timer that does: that of its master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Followed {
+    /// Time (ms) of the first slot that is not delivered.
+    pub(super) read_time: i64,
+    /// The next message of the topic to take.
+    pub(super) queue_offset: i64,
+    /// State version, time and counter of the version.
+    pub(super) version: [i64; 3],
+    /// End of our log of messages when it was asked for: all deliveries before it are known.
+    pub(super) phys: u64,
+}
+
 /// How far the timer has come. Consistent: changed under its lock by the worker alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
@@ -43,6 +56,8 @@ pub(super) struct Progress {
     pub(super) caught_up: bool,
     /// The worker sleeps: nothing is due, nothing to be taken, nothing half done.
     pub(super) idle: bool,
+    /// Set while another broker delivers.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Progress {
@@ -57,6 +72,7 @@ impl Progress {
             phys: Repeated::start(store, found.since).unwrap_or_else(|| store.wrote().get()),
             caught_up: false,
             idle: false,
+            followed: None,
         }
     }
 
@@ -176,7 +192,8 @@ impl Saver {
             phys: now.phys,
             handled: now.handled,
             logged_from: now.logged_from,
-            stopped: stopped && now.caught_up,
+            // What the master delivers from now on is to be looked for.
+            stopped: stopped && now.caught_up && now.followed.is_none(),
         };
         let marks = Marks { ours: Some(ours), ..self.marks(&now) };
         timer.files.checkpoint.write(&marks)?;
@@ -201,6 +218,16 @@ impl Saver {
 
     /// The part of the checkpoint that Java knows. The version goes on with each change.
     pub(super) fn marks(&self, now: &Progress) -> Marks {
+        if let Some(master) = now.followed {
+            return Marks {
+                read_time: now.read_time,
+                log_end: now.log_end as i64,
+                queue_offset: now.queue_offset.min(master.queue_offset),
+                master_queue_offset: master.queue_offset,
+                version: master.version,
+                ours: None,
+            };
+        }
         let state = self.state.lock();
         let changed = (now.read_time, now.queue_offset) != (state.saved.0, state.saved.1);
         let version = if changed { [0, now_millis(), state.version[2].wrapping_add(1)] } else { state.version };

@@ -8,20 +8,25 @@ use std::time::{Duration, Instant};
 
 use config::{Live, MessageStoreConfig};
 use parking_lot::{Condvar, Mutex};
+use remoting::body::topic::DataVersion;
 use store::record::RecordView;
 use store::timer::{CHECKPOINT_LEN, Found, Held, Marks, TimerFiles, TimerOptions, roll_window};
 use store::{Queue, Store, StoreError};
 
 use super::counts::Counts;
-use super::saver::{Progress, Saver};
+use super::saver::{Followed, Progress, Saver};
 use super::worker::Worker;
 use crate::identity::Identity;
 use crate::names;
+use crate::slave::Escape;
 use crate::stats::{Stats, now_millis};
 use crate::topics::TopicTable;
 
 /// Spans over which messages are counted by when they are due, in seconds: each up to, and from the one before.
 pub(crate) const SPANS: [i64; 8] = [5, 60, 300, 900, 3600, 14_400, 28_800, 86_400];
+
+/// A master whose timer is further ahead of our clock (ms) is not believed.
+const FAR_AHEAD: i64 = 3_600_000;
 
 /// What a [`Timer`] works with.
 pub struct TimerParts {
@@ -35,6 +40,8 @@ pub struct TimerParts {
     pub stats: Arc<Stats>,
     /// Names in exported metrics; `None`: nothing is exported.
     pub exported: Option<Arc<Identity>>,
+    /// Where messages go on a slave that stands in for its master.
+    pub escape: Option<Arc<Escape>>,
 }
 
 /// The delivery of messages for an arbitrary time.
@@ -46,6 +53,7 @@ pub struct Timer {
     /// Slots that the wheel looks ahead.
     pub(super) window: i32,
     pub(super) progress: Mutex<Progress>,
+    lead: Mutex<Lead>,
     pub(super) taken: AtomicU64,
     pub(super) delivered: AtomicU64,
     rates: Mutex<Rates>,
@@ -54,6 +62,17 @@ pub struct Timer {
     pub(super) wake: Condvar,
     pub(super) saver: Saver,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Who delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// This broker.
+    Ours,
+    /// This broker from now on; until now another one, which had come so far.
+    TakenUp(Followed),
+    /// Another broker, which has come so far.
+    Others(Followed),
 }
 
 /// Why the worker would wake up.
@@ -106,6 +125,7 @@ impl Timer {
         let timer = Timer {
             window: roll_window(config.timer_roll_window_slot),
             progress: Mutex::new(Progress::of(&found, &parts.store)),
+            lead: Mutex::new(Lead::Ours),
             taken: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             rates: Mutex::default(),
@@ -176,6 +196,81 @@ impl Timer {
         }
         self.queue.waiters().fetch_sub(1, Ordering::SeqCst);
         self.saver.finish(self);
+    }
+
+    /// Whether this broker delivers, as it does from the start, or keeps up with the one that does: then it takes the
+    /// messages that the other has taken, and lets go of those that the other has delivered.
+    pub fn set_delivering(&self, on: bool) {
+        {
+            let marks = self.marks();
+            let mut lead = self.lead.lock();
+            *lead = match (*lead, on) {
+                // The worker knows what the files say.
+                (Lead::Others(_), true) if self.found.lock().is_some() => Lead::Ours,
+                (Lead::Others(last), true) => Lead::TakenUp(last),
+                (Lead::Ours | Lead::TakenUp(_), true) => return,
+                (Lead::Others(_), false) => return,
+                (Lead::Ours | Lead::TakenUp(_), false) => {
+                    let progress = *self.progress.lock();
+                    let of_files = self.found.lock().as_ref().map(|found| found.marks);
+                    Lead::Others(Followed {
+                        read_time: progress.read_time,
+                        queue_offset: of_files.map_or(progress.queue_offset, |marks| marks.master_queue_offset),
+                        version: of_files.unwrap_or(marks).version,
+                        phys: progress.phys,
+                    })
+                }
+            };
+        }
+        self.wake_up();
+    }
+
+    /// Whether this broker delivers.
+    pub fn delivers(&self) -> bool {
+        !matches!(*self.lead.lock(), Lead::Others(_))
+    }
+
+    /// How far the other broker has come, as its checkpoint says. `log_end`: the end of our log before that was asked for, when
+    /// what the other delivers comes into our log. False: nothing was done, since this broker delivers or the checkpoint is none
+    /// of a running timer.
+    pub fn follow(&self, marks: &Marks, log_end: Option<u64>) -> bool {
+        if marks.read_time <= 0 || marks.queue_offset < 0 || marks.read_time > now_millis().saturating_add(FAR_AHEAD) {
+            return false;
+        }
+        let mut lead = self.lead.lock();
+        let Lead::Others(last) = *lead else { return false };
+        *lead = Lead::Others(Followed {
+            read_time: marks.read_time,
+            queue_offset: marks.master_queue_offset.max(0),
+            version: marks.version,
+            phys: log_end.unwrap_or(last.phys),
+        });
+        drop(lead);
+        self.wake_up();
+        true
+    }
+
+    /// The version of what [`Timer::checkpoint`] says.
+    pub fn version(&self) -> DataVersion {
+        let [state_version, timestamp, counter] = self.marks().version;
+        DataVersion { counter, state_version, timestamp }
+    }
+
+    /// Who delivers. That this broker has taken it up is said once.
+    pub(super) fn lead(&self) -> Lead {
+        let mut lead = self.lead.lock();
+        let said = *lead;
+        if let Lead::TakenUp(_) = said {
+            *lead = Lead::Ours;
+        }
+        said
+    }
+
+    fn wake_up(&self) {
+        let mut sleep = self.sleep.lock();
+        sleep.arrived = true;
+        sleep.waits = false;
+        self.wake.notify_all();
     }
 
     /// The timer's topic has new messages. Called by the store on its dispatching thread.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use config::{BrokerConfig, Live, MessageStoreConfig};
 use store::record::RecordView;
 use store::record::properties::push;
-use store::{NewMessage, Store, StoreOptions};
+use store::timer::Marks;
+use store::{NewMessage, Queue, Store, StoreOptions};
 
 use super::worker::{Turn, Worker};
 use super::*;
@@ -54,7 +55,8 @@ impl Bench {
             filter_bits: None,
         })
         .unwrap();
-        let parts = TimerParts { store_config, topics, store, stats: Arc::new(Stats::default()), exported: None };
+        let parts =
+            TimerParts { store_config, topics, store, stats: Arc::new(Stats::default()), exported: None, escape: None };
         let timer = Timer::load(&dir.join("config"), parts).unwrap();
         let bench = Bench { dir: dir.to_owned(), timer, now: Cell::new(now) };
         bench.save(false);
@@ -88,6 +90,10 @@ impl Bench {
     }
 
     fn append(&self, properties: &[u8], body: &[u8]) {
+        self.append_to(&self.timer.queue, properties, body);
+    }
+
+    fn append_to(&self, queue: &Queue, properties: &[u8], body: &[u8]) {
         let message = NewMessage {
             flag: 0,
             sys_flag: 0,
@@ -98,7 +104,7 @@ impl Bench {
             properties,
             body,
         };
-        self.store().append(&self.timer.queue, &message).unwrap();
+        self.store().append(queue, &message).unwrap();
         self.store().dispatch();
     }
 
@@ -192,6 +198,73 @@ fn t_03_never_early_and_once() {
     let due = format!("TIMER_OUT_MS={};REAL_TOPIC=Timed;REAL_QID=0;", bench.now() + 1000);
     let dequeued = format!("TIMER_DEQUEUE_MS={};", bench.now() + 2000);
     assert_eq!(properties, format!("UNIQ_KEY=a;TAGS=t;{due}{enqueued}{dequeued}"));
+}
+
+fn marks(bench: &Bench, after: i64, queue_offset: i64) -> Marks {
+    let read_time = bench.now() + after;
+    let version = [0, bench.now(), 7];
+    Marks { read_time, log_end: 9, queue_offset, master_queue_offset: queue_offset, version, ours: None }
+}
+
+#[test]
+fn a_slave_keeps_up_with_its_master_and_goes_on_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::open(&dir.path().join("a"), start());
+    bench.timer.set_delivering(false);
+    let mut worker = bench.worker();
+    for (key, after) in [("a", 2500), ("b", 4500), ("c", 6500), ("d", 8500)] {
+        bench.send(key, after, &[]);
+    }
+    let late = bench.now() + 20_000;
+    settle(&mut worker, late);
+    assert_eq!((bench.keys(), bench.timer.waiting()), (vec![], 0), "the master has taken nothing yet");
+
+    // It takes what the master has taken, and delivers nothing.
+    assert!(bench.timer.follow(&marks(&bench, 0, 3), Some(bench.store().wrote().get())));
+    settle(&mut worker, late);
+    assert_eq!((bench.keys(), bench.timer.waiting()), (vec![], 3));
+    let saved = Marks::decode(&bench.timer.checkpoint()).unwrap();
+    assert_eq!((saved.read_time, saved.queue_offset, saved.master_queue_offset), (bench.now(), 3, 3));
+    assert_eq!(saved.version, [0, bench.now(), 7]);
+
+    // The master has delivered one; nothing of that is left here.
+    assert!(bench.timer.follow(&marks(&bench, 3000, 4), Some(bench.store().wrote().get())));
+    settle(&mut worker, late);
+    assert_eq!((bench.keys(), bench.timer.waiting()), (vec![], 3));
+
+    // It delivers another one, of which we know from the log only; then it is gone.
+    let mut properties = Vec::new();
+    let due = bench.timer.tick_before(bench.now() + 4500).to_string();
+    for (name, value) in [("UNIQ_KEY", "b"), (property::OUT_MS, &due), (property::DEQUEUE_MS, "1")] {
+        push(&mut properties, name, value.as_bytes());
+    }
+    bench.append_to(&bench.store().queue_or_create(TOPIC, 0), &properties, b"b");
+    bench.timer.set_delivering(true);
+    settle(&mut worker, bench.now() + 7000);
+    assert_eq!(bench.keys(), ["b", "c"]);
+    settle(&mut worker, late);
+    assert_eq!((bench.keys().concat(), bench.timer.waiting()), ("bcd".to_owned(), 0));
+
+    // And back: what comes now is the master's again.
+    bench.timer.set_delivering(false);
+    bench.send("e", 30_000, &[]);
+    settle(&mut worker, late + 60_000);
+    assert_eq!(bench.keys().concat(), "bcd");
+}
+
+#[test]
+fn marks_that_cannot_be_a_masters() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::open(&dir.path().join("a"), start());
+    assert!(!bench.timer.follow(&marks(&bench, 0, 0), None), "this one delivers");
+    bench.timer.set_delivering(false);
+    for bad in [
+        Marks { read_time: 0, ..marks(&bench, 0, 0) },
+        Marks { read_time: i64::MAX, ..marks(&bench, 0, 0) },
+        Marks { queue_offset: -1, ..marks(&bench, 0, 0) },
+    ] {
+        assert!(!bench.timer.follow(&bad, None), "{bad:?}");
+    }
 }
 
 #[test]

@@ -15,12 +15,12 @@ use super::copy::{Copied, Copier, Way};
 use super::property;
 use super::repeated::{Identity, Repeated};
 use super::saver::Progress;
-use super::service::{Timer, topic_hash};
+use super::service::{Lead, Timer, topic_hash};
 use crate::names;
 use crate::stats::now_millis;
 
 /// Messages of one turn.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 /// The longest sleep while a message waits: the system's clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Arrivals wake the worker only so long after it went to sleep: what comes fast is taken together.
@@ -42,7 +42,7 @@ pub(super) enum Turn {
 }
 
 /// The slot that is being delivered.
-struct Run {
+pub(super) struct Run {
     time: i64,
     /// Positions of its records, those that recall others left out.
     positions: Vec<i64>,
@@ -53,14 +53,14 @@ struct Run {
 
 /// See the module's text.
 pub(super) struct Worker<'t> {
-    timer: &'t Timer,
-    progress: Progress,
-    run: Option<Run>,
+    pub(super) timer: &'t Timer,
+    pub(super) progress: Progress,
+    pub(super) run: Option<Run>,
     copier: Copier,
     /// Messages that the timer log has although they stand behind `progress.queue_offset`.
-    logged: HashSet<i64>,
+    pub(super) logged: HashSet<i64>,
     /// What was delivered after the checkpoint was written.
-    repeated: Repeated,
+    pub(super) repeated: Repeated,
     /// Messages before `progress.handled` that have rolled.
     rolled: HashSet<Identity>,
     appended: bool,
@@ -149,16 +149,25 @@ impl<'t> Worker<'t> {
             Some(false) => {
                 let wheel = &self.timer.files.wheel;
                 let due = wheel.next(self.progress.read_time).map(|slot| slot.time + wheel.precision());
-                // What is stopped may go on at any time.
-                Turn::Idle(due.or(self.is_stopped().then_some(i64::MAX)))
+                // What is stopped, or delivers elsewhere, may go on at any time.
+                let looks = self.is_stopped() || self.progress.followed.is_some();
+                Turn::Idle(due.or(looks.then_some(i64::MAX)))
             }
         };
-        self.publish(matches!(turn, Turn::Idle(_)));
+        self.publish(matches!(turn, Turn::Idle(_)) && self.progress.followed.is_none());
         turn
     }
 
     /// Whether anything was done; `None`: something could not be done.
     fn steps(&mut self, now: i64, floor: i64) -> Option<bool> {
+        match self.timer.lead() {
+            Lead::Ours => {}
+            Lead::Others(other) => return Some(self.follow(&other)),
+            Lead::TakenUp(last) => {
+                self.follow(&last);
+                self.take_up();
+            }
+        }
         self.clock_set_back(floor)?;
         // What the log has lost, before time goes on: a slot that was delivered is known by its time.
         if self.progress.queue_offset < self.progress.handled {
@@ -313,7 +322,7 @@ impl<'t> Worker<'t> {
     }
 
     /// Whether an operator has stopped the taking of messages.
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.timer.parts.store_config.load().timer_stop_enqueue
     }
 
@@ -414,12 +423,16 @@ impl<'t> Worker<'t> {
         self.progress.log_end = timer.files.log.end();
         if self.progress.caught_up {
             self.progress.logged_from = self.progress.log_end;
-            self.progress.phys = timer.parts.store.wrote().get();
+            if self.progress.followed.is_none() {
+                self.progress.phys = timer.parts.store.wrote().get();
+            }
         }
         self.progress.idle = idle;
         let before = std::mem::replace(&mut *timer.progress.lock(), self.progress);
-        let same = (before.read_time, before.delivered, before.queue_offset, before.log_end)
-            == (self.progress.read_time, self.progress.delivered, self.progress.queue_offset, self.progress.log_end);
+        // The other's clock goes on all the time: that alone is saved now and then.
+        let time = |progress: &Progress| progress.followed.is_none().then_some(progress.read_time);
+        let same = (time(&before), before.delivered, before.queue_offset, before.log_end)
+            == (time(&self.progress), self.progress.delivered, self.progress.queue_offset, self.progress.log_end);
         if !same {
             timer.note();
         }

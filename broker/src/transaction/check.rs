@@ -13,7 +13,7 @@ use config::{BrokerConfig, Live, MessageStoreConfig};
 use remoting::body::topic::TopicConfig;
 use remoting::header::CheckTransactionState;
 use remoting::server::ConnHandle;
-use store::record::{MessageId, NewRecord, RecordView, Version};
+use store::record::{MessageId, NewRecord, RecordView, Version, sys_flag};
 use store::{All, AppendError, Appended, NewMessage, Queue, ReadRequest, ReadResult, ReadStatus, Store};
 
 use super::ended::State;
@@ -25,6 +25,7 @@ use crate::names;
 use crate::offsets::Offsets;
 use crate::push::check_transaction;
 use crate::send::properties::{Known, Properties};
+use crate::slave::{Escape, EscapeError};
 use crate::stats::{Stats, now_millis};
 use crate::topics::{PERM_READ, PERM_WRITE, TopicTable};
 
@@ -69,6 +70,8 @@ pub struct CheckerParts {
     pub ops: Arc<OpLog>,
     /// Open transactions.
     pub counts: Arc<Counts>,
+    /// Where halves go on a slave that stands in for its master.
+    pub escape: Option<Arc<Escape>>,
 }
 
 /// Looks at open halves, with memory that is reused.
@@ -271,7 +274,11 @@ impl Checker {
                 if offset < at || self.is_ended(offset, &Half::of(&view)) {
                     continue;
                 }
-                let verdict = rules.judge(&Half::of(&view), view.born_timestamp());
+                // A slave asks nobody: the broker that gets the half does.
+                let verdict = match self.parts.escape {
+                    Some(_) => Verdict::Ask,
+                    None => rules.judge(&Half::of(&view), view.born_timestamp()),
+                };
                 if verdict == Verdict::Wait {
                     at = offset;
                     break 'pass;
@@ -308,6 +315,9 @@ impl Checker {
     /// Appends what the verdict makes of a half; `None` when the store does not take it.
     fn carry_out(&mut self, verdict: Verdict, view: &RecordView<'_>, notes: &mut Notes) -> Option<Appended> {
         let half = Half::of(view);
+        if let Some(escape) = self.parts.escape.clone() {
+            return self.hand_over(&escape, view, &half);
+        }
         self.properties.fill(&[], |out| out.extend_from_slice(view.property_bytes()));
         let mut number = itoa::Buffer::new();
         match verdict {
@@ -334,6 +344,43 @@ impl Checker {
             self.ask(view, &half, &appended, notes);
         }
         Some(appended)
+    }
+
+    /// Makes a half one of another broker's; `None`: try again later.
+    fn hand_over(&mut self, escape: &Escape, view: &RecordView<'_>, half: &Half<'_>) -> Option<Appended> {
+        let offset = view.queue_offset();
+        let nowhere =
+            Appended { phys_offset: 0, end: 0, queue_offset: offset, store_timestamp: view.store_timestamp() };
+        let Some(topic) = half.topic else {
+            tracing::error!(offset, "an open transaction does not say what topic it is for");
+            return Some(nowhere);
+        };
+        self.properties.fill(&[Known::PreparedQueueOffset, Known::RealQueueId], |out| {
+            out.extend_from_slice(view.property_bytes());
+        });
+        self.properties.put(Known::TransactionPrepared, b"true");
+        let message = NewMessage {
+            flag: view.flag(),
+            sys_flag: view.sys_flag() | sys_flag::TRANSACTION_PREPARED,
+            born_timestamp: view.born_timestamp(),
+            born_host: view.born_host(),
+            reconsume_times: view.reconsume_times(),
+            prepared_transaction_offset: 0,
+            properties: self.properties.as_bytes(),
+            body: view.body(),
+        };
+        match escape.put(topic, &message) {
+            Ok(()) => {
+                self.parts.halves.end(offset);
+                Some(nowhere)
+            }
+            Err(error) => {
+                if !matches!(error, EscapeError::Off) {
+                    tracing::warn!(offset, topic, %error, "an open transaction did not get to another broker");
+                }
+                None
+            }
+        }
     }
 
     fn give_up(&mut self, view: &RecordView<'_>, half: &Half<'_>, notes: &mut Notes) -> Option<Appended> {

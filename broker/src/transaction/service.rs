@@ -27,25 +27,35 @@ impl CheckService {
         }
     }
 
-    /// Starts the thread; the first look is one interval away.
+    /// Starts the thread, unless it runs; the first look is one interval away.
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(self: &Arc<CheckService>) -> std::io::Result<()> {
+        let mut running = self.thread.lock();
+        if running.is_some() {
+            return Ok(());
+        }
+        *self.stopped.lock() = false;
         let service = Arc::clone(self);
         let thread = std::thread::Builder::new().name("transactions".into()).spawn(move || service.run())?;
-        *self.thread.lock() = Some(thread);
+        *running = Some(thread);
         Ok(())
+    }
+
+    /// Stops the thread.
+    pub fn pause(&self) {
+        let mut running = self.thread.lock();
+        *self.stopped.lock() = true;
+        self.wake.notify_all();
+        if running.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the look at open transactions has panicked");
+        }
     }
 
     /// Stops the thread, and writes down which halves have been ended and the counts. No transaction may end afterwards.
     pub fn stop(&self) {
-        *self.stopped.lock() = true;
-        self.wake.notify_all();
-        let thread = self.thread.lock().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the look at open transactions has panicked");
-        }
+        self.pause();
         self.parts.ops.flush();
         self.parts.counts.persist();
     }

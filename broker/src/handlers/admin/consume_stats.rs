@@ -14,6 +14,7 @@ use crate::clients::Consumers;
 use crate::handlers::json;
 use crate::identity::Identity;
 use crate::offsets::Offsets;
+use crate::static_topics::StaticTopics;
 use crate::stats::Stats;
 use crate::topics::TopicTable;
 
@@ -23,6 +24,8 @@ pub struct GroupStats {
     pub identity: Arc<Identity>,
     /// Topics.
     pub topics: Arc<TopicTable>,
+    /// Which of them are static.
+    pub static_topics: Arc<StaticTopics>,
     /// Consumers' offsets.
     pub offsets: Arc<Offsets>,
     /// Connected consumers.
@@ -42,9 +45,12 @@ impl Handler for GroupStats {
         for topic in self.asked_for(&request) {
             let Some(topic) = self.topics.get(&topic) else { continue };
             let name = topic.topic_name.as_str();
+            // Of a static topic the tool has to tell a queue without an offset from one that stands at 0: the offset of the
+            // logical queue may be that of another item.
+            let least = if self.static_topics.find(name, None).is_some() { -1 } else { 0 };
             for id in 0..topic.read_queue_nums {
                 let queue = MessageQueue::new(name, &self.identity.name, id);
-                stats.offset_table.insert(ObjectKey(queue), self.queue(group, name, id));
+                stats.offset_table.insert(ObjectKey(queue), self.queue(group, name, id, least));
             }
             stats.consume_tps += self.stats.group_rate(group, name);
         }
@@ -70,10 +76,10 @@ impl GroupStats {
         topics.into_iter().filter(|topic| anything || self.consumers.subscription(group, topic).is_some()).collect()
     }
 
-    fn queue(&self, group: &str, topic: &str, id: i32) -> OffsetWrapper {
+    fn queue(&self, group: &str, topic: &str, id: i32, least: i64) -> OffsetWrapper {
         let queue = self.store.queue(topic, id);
-        let consumer_offset = self.offsets.query(group, topic, id).unwrap_or(0).max(0);
-        let pulled = self.offsets.query_pull(group, topic, id).unwrap_or(0);
+        let consumer_offset = self.offsets.query(group, topic, id).unwrap_or(-1).max(least);
+        let pulled = self.offsets.query_pull(group, topic, id).unwrap_or(-1);
         let last = queue.as_ref().filter(|_| consumer_offset > 0);
         OffsetWrapper {
             broker_offset: queue.as_ref().map_or(0, |queue| queue.max_offset().max(0)),

@@ -10,6 +10,7 @@ use store::Store;
 
 use crate::names;
 use crate::offsets::Offsets;
+use crate::static_topics::StaticTopics;
 use crate::stats::Stats;
 use crate::timer::Timer;
 use crate::topics::TopicTable;
@@ -20,6 +21,8 @@ pub struct DeleteTopic {
     pub config: Arc<Live<BrokerConfig>>,
     /// Topics.
     pub topics: Arc<TopicTable>,
+    /// Which of them are static.
+    pub static_topics: Arc<StaticTopics>,
     /// Consumers' offsets.
     pub offsets: Arc<Offsets>,
     /// Counters.
@@ -56,6 +59,7 @@ impl Handler for DeleteTopic {
         }
         for topic in doomed {
             self.topics.delete(&topic);
+            self.static_topics.delete(&topic);
             self.offsets.remove_topic(&topic);
             self.stats.remove_topic(&topic);
             self.store.delete_topic(&topic);

@@ -14,6 +14,7 @@ mod consume_stats;
 mod consumer_offsets;
 mod consumer_status;
 mod correction_offset;
+mod create_static_topic;
 mod create_topic;
 mod delay_offsets;
 mod delete_expired_commitlog;
@@ -23,6 +24,7 @@ mod group_config;
 mod group_forbidden;
 mod group_topics;
 mod ha_status;
+mod least_broker_id;
 mod read_ahead;
 mod request_mode;
 mod reset_offset;
@@ -56,7 +58,21 @@ use crate::wiring::Parts;
 /// The codes of tools.
 pub(super) fn list(parts: &Parts) -> Vec<Row> {
     use RequestCode as Code;
-    let Parts { identity, config, store_config, store, topics, groups, offsets, clients, stats, link, .. } = parts;
+    let Parts {
+        identity,
+        config,
+        store_config,
+        store,
+        topics,
+        groups,
+        offsets,
+        clients,
+        stats,
+        link,
+        static_topics,
+        ..
+    } = parts;
+    let ha_info = ha_status::HaInfo::new(identity.clone(), parts.store_config.clone(), store.clone(), parts.ha.clone());
     vec![
         (
             Code::UPDATE_AND_CREATE_TOPIC,
@@ -69,11 +85,22 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Arc::new(create_topic::CreateTopicList::new(config.clone(), topics.clone(), link.clone())),
         ),
         (
+            Code::UPDATE_AND_CREATE_STATIC_TOPIC,
+            Lane::Blocking,
+            Arc::new(create_static_topic::CreateStaticTopic {
+                config: config.clone(),
+                topics: topics.clone(),
+                static_topics: static_topics.clone(),
+                link: link.clone(),
+            }),
+        ),
+        (
             Code::DELETE_TOPIC_IN_BROKER,
             Lane::Blocking,
             Arc::new(delete_topic::DeleteTopic {
                 config: config.clone(),
                 topics: topics.clone(),
+                static_topics: static_topics.clone(),
                 offsets: offsets.clone(),
                 stats: stats.clone(),
                 store: store.clone(),
@@ -83,9 +110,13 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         (
             Code::GET_ALL_TOPIC_CONFIG,
             Lane::Blocking,
-            Arc::new(all_topics::AllTopics::new(config.clone(), topics.clone())),
+            Arc::new(all_topics::AllTopics::new(config.clone(), topics.clone(), static_topics.clone())),
         ),
-        (Code::GET_TOPIC_CONFIG, Lane::Inline, Arc::new(topic_config::TopicSettings::new(topics.clone()))),
+        (
+            Code::GET_TOPIC_CONFIG,
+            Lane::Inline,
+            Arc::new(topic_config::TopicSettings::new(topics.clone(), static_topics.clone())),
+        ),
         (
             Code::GET_TOPIC_STATS_INFO,
             Lane::Blocking,
@@ -148,6 +179,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Arc::new(consume_stats::GroupStats {
                 identity: identity.clone(),
                 topics: topics.clone(),
+                static_topics: static_topics.clone(),
                 offsets: offsets.clone(),
                 consumers: clients.consumers.clone(),
                 stats: stats.clone(),
@@ -179,6 +211,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Lane::Blocking,
             Arc::new(reset_offset::ResetOffset {
                 config: config.clone(),
+                store_config: store_config.clone(),
                 identity: identity.clone(),
                 topics: topics.clone(),
                 groups: groups.clone(),
@@ -264,9 +297,19 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
             Lane::Blocking,
             Arc::new(request_mode::AllModes(parts.request_modes.clone())),
         ),
-        (Code::GET_BROKER_HA_STATUS, Lane::Inline, Arc::new(ha_status::HaState::new(identity.clone(), store.clone()))),
-        (Code::RESET_MASTER_FLUSH_OFFSET, Lane::Inline, Arc::new(ha_status::ResetMasterFlushOffset)),
+        (Code::EXCHANGE_BROKER_HA_INFO, Lane::Inline, Arc::new(ha_info)),
+        (Code::GET_BROKER_HA_STATUS, Lane::Inline, Arc::new(ha_status::HaState::new(parts.ha.clone()))),
+        (
+            Code::RESET_MASTER_FLUSH_OFFSET,
+            Lane::Inline,
+            Arc::new(ha_status::ResetFlushOffset::new(identity.clone(), store.clone())),
+        ),
         (Code::GET_BROKER_EPOCH_CACHE, Lane::Inline, Arc::new(ha_status::EpochCache)),
+        (
+            Code::NOTIFY_MIN_BROKER_ID_CHANGE,
+            Lane::Inline,
+            Arc::new(least_broker_id::LeastBrokerId(parts.succession.clone())),
+        ),
         (
             Code::VIEW_BROKER_STATS_DATA,
             Lane::Inline,
@@ -288,7 +331,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         (
             Code::QUERY_CONSUME_QUEUE,
             Lane::Blocking,
-            Arc::new(consume_queue::QueueEntries::new(clients.consumers.clone(), store.clone())),
+            Arc::new(consume_queue::QueueEntries::new(clients.consumers.clone(), parts.filters.clone(), store.clone())),
         ),
         (
             Code::GET_BROKER_RUNTIME_INFO,
@@ -300,6 +343,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
                 store: store.clone(),
                 schedule: parts.schedule.clone(),
                 timer: parts.timer.clone(),
+                duties: parts.duties.clone(),
             }),
         ),
         (

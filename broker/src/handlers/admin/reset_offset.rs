@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use config::{BrokerConfig, Live};
+use config::{BrokerConfig, BrokerRole, Live, MessageStoreConfig};
 use remoting::body::fastjson::ObjectKey;
 use remoting::body::message_queue::MessageQueue;
 use remoting::body::offset_table::ResetOffsets;
@@ -26,6 +26,8 @@ use crate::topics::{Topic, TopicTable};
 pub struct ResetOffset {
     /// Broker keys.
     pub config: Arc<Live<BrokerConfig>>,
+    /// Store keys.
+    pub store_config: Arc<Live<MessageStoreConfig>>,
     /// Names.
     pub identity: Arc<Identity>,
     /// Topics.
@@ -64,6 +66,9 @@ impl Handler for ResetOffset {
 impl ResetOffset {
     /// Notes the offsets for the group's next pulls.
     fn on_this_side(&self, request: &header::ResetOffset<'_>) -> Result<Reply, Reply> {
+        if self.store_config.load().broker_role == BrokerRole::Slave {
+            return Err(Reply::error(ResponseCode::SYSTEM_ERROR, "Can not reset offset in slave broker"));
+        }
         let (topic, group) = (request.topic.as_ref(), request.group.as_ref());
         let Some(settings) = self.topics.get(topic) else {
             return Err(Reply::error(ResponseCode::TOPIC_NOT_EXIST, format!("Topic {topic} does not exist")));

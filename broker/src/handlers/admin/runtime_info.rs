@@ -11,6 +11,7 @@ use remoting::server::{Cx, Handler, Outcome};
 use store::Store;
 use store::record::RecordView;
 
+use crate::duties::Duties;
 use crate::handlers::json;
 use crate::schedule::Schedule;
 use crate::stats::{BYTES, DayTotals, MESSAGES, Stats, Traffic, now_millis};
@@ -30,6 +31,8 @@ pub struct RuntimeInfo {
     pub schedule: Arc<Schedule>,
     /// Messages for an arbitrary time.
     pub timer: Option<Arc<Timer>>,
+    /// What only one broker of a group does.
+    pub duties: Arc<Duties>,
 }
 
 impl Handler for RuntimeInfo {
@@ -52,7 +55,7 @@ impl RuntimeInfo {
         let (days, hours, minutes, seconds) = (up / 86_400, up / 3600 % 24, up / 60 % 60, up % 60);
         table.add("bootTimestamp", stats.boot_millis);
         table.add("runtime", format!("[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"));
-        table.add("brokerActive", true);
+        table.add("brokerActive", self.duties.are_on());
         table.add("brokerVersionDesc", "V5_5_0");
         table.add("startAcceptSendRequestTimeStamp", self.config.load().start_accept_send_request_time_stamp);
         // Java divides by this total, so it is never 0.

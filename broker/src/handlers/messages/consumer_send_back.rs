@@ -47,12 +47,16 @@ impl SendBack {
     }
 
     fn send_back(&self, version: i32, request: &ConsumerSendMsgBack<'_>) -> Result<(), Refusal> {
+        let config = self.config.load();
+        if config.broker_id != 0 {
+            let remark = format!("no master available along with {}", config.broker_ip1);
+            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, remark));
+        }
         let name = request.group.as_ref();
         let Some(group) = self.groups.find_or_create(name) else {
             let remark = format!("subscription group not exist, {name} {FAQ}");
             return Err(Refusal::new(ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
         };
-        let config = self.config.load();
         if config.broker_permission & PERM_WRITE == 0 {
             let remark = format!("the broker[{}] sending message is forbidden", config.broker_ip1);
             return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
@@ -137,7 +141,7 @@ impl Handler for SendBack {
     type Request<'a> = ConsumerSendMsgBack<'a>;
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
-        if self.store.page_cache_busy() {
+        if self.sender.is_closed() {
             return Refusal::busy().into();
         }
         match self.send_back(cx.request().version, &request) {

@@ -34,11 +34,13 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
     let pull = pull_message::Pull::new(parts.puller.clone(), false);
     let lite_pull = pull_message::Pull::new(parts.puller.clone(), true);
     let broker = &parts.config;
+    let logical = &parts.logical;
     let update = update_consumer_offset::UpdateConsumerOffset::new(
         broker.clone(),
         groups.clone(),
         topics.clone(),
         offsets.clone(),
+        logical.clone(),
     );
     let send_back = consumer_send_back::SendBack::new(
         broker.clone(),
@@ -48,7 +50,7 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         parts.sender.clone(),
         parts.stats.clone(),
     );
-    let query_offset = query_consumer_offset::QueryConsumerOffset::new(offsets.clone(), store.clone());
+    let query_offset = query_consumer_offset::QueryConsumerOffset::new(offsets.clone(), store.clone(), logical.clone());
     let resume = resume_check_half_message::ResumeCheckHalfMessage::new(store.clone());
     let query = query_message::QueryMessage::new(parts.store_config.clone(), store.clone());
     let recall = recall_message::Recall {
@@ -56,7 +58,6 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         store_config: parts.store_config.clone(),
         identity: parts.identity.clone(),
         topics: topics.clone(),
-        store: store.clone(),
         sender: parts.sender.clone(),
     };
     vec![
@@ -73,14 +74,22 @@ pub(super) fn list(parts: &Parts) -> Vec<Row> {
         (
             RequestCode::SEARCH_OFFSET_BY_TIMESTAMP,
             Lane::Blocking,
-            Arc::new(search_offset::SearchOffset::new(store.clone())),
+            Arc::new(search_offset::SearchOffset::new(store.clone(), logical.clone())),
         ),
-        (RequestCode::GET_MAX_OFFSET, Lane::Inline, Arc::new(max_offset::MaxOffset::new(store.clone()))),
-        (RequestCode::GET_MIN_OFFSET, Lane::Inline, Arc::new(min_offset::MinOffset::new(store.clone()))),
+        (
+            RequestCode::GET_MAX_OFFSET,
+            Lane::Inline,
+            Arc::new(max_offset::MaxOffset::new(store.clone(), logical.clone())),
+        ),
+        (
+            RequestCode::GET_MIN_OFFSET,
+            Lane::Inline,
+            Arc::new(min_offset::MinOffset::new(store.clone(), logical.clone())),
+        ),
         (
             RequestCode::GET_EARLIEST_MSG_STORETIME,
             Lane::Blocking,
-            Arc::new(earliest_store_time::EarliestStoreTime::new(store.clone())),
+            Arc::new(earliest_store_time::EarliestStoreTime::new(store.clone(), logical.clone())),
         ),
         (RequestCode::VIEW_MESSAGE_BY_ID, Lane::Blocking, Arc::new(view_message::ViewMessage::new(store.clone()))),
         (

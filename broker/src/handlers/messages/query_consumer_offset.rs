@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
-use remoting::header;
+use remoting::ResponseCode;
+use remoting::header::{self, Empty};
 use remoting::server::{Cx, Handler, Outcome};
-use remoting::{Reply, ResponseCode};
 use store::{All, ReadRequest, ReadResult, ReadStatus, Store};
 
 use crate::offsets::Offsets;
+use crate::static_topics::LogicalOffsets;
 
 /// Answers with the committed offset. A group without one is told to start at 0 when the queue's first message is offset 0
 /// and still at hand; else it decides by itself.
 pub struct QueryConsumerOffset {
     offsets: Arc<Offsets>,
     store: Arc<Store>,
+    logical: Arc<LogicalOffsets>,
 }
 
 impl QueryConsumerOffset {
     /// The handler.
-    pub fn new(offsets: Arc<Offsets>, store: Arc<Store>) -> QueryConsumerOffset {
-        QueryConsumerOffset { offsets, store }
+    pub fn new(offsets: Arc<Offsets>, store: Arc<Store>, logical: Arc<LogicalOffsets>) -> QueryConsumerOffset {
+        QueryConsumerOffset { offsets, store, logical }
     }
 
     fn begins_at_hand(&self, topic: &str, queue_id: i32) -> bool {
@@ -45,17 +47,24 @@ impl Handler for QueryConsumerOffset {
     type Request<'a> = header::QueryConsumerOffset<'a>;
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
-        let committed = self.offsets.query(&request.consumer_group, &request.topic, request.queue_id);
+        let mut queue_id = request.queue_id;
+        if let Some(mapping) = self.logical.topics.find(&request.topic, request.lo) {
+            match self.logical.query(mapping, &request) {
+                Ok(outcome) => return outcome,
+                Err(ours) => queue_id = ours,
+            }
+        }
+        let committed = self.offsets.query(&request.consumer_group, &request.topic, queue_id);
         if let Some(offset) = committed.filter(|offset| *offset >= 0) {
             return cx.write(ResponseCode::SUCCESS, None, &header::QueryConsumerOffsetResponse { offset }, &[]);
         }
         let why = if request.set_zero_if_not_found == Some(false) {
             "Not found, do not set to zero, maybe this group boot first"
-        } else if self.begins_at_hand(&request.topic, request.queue_id) {
+        } else if self.begins_at_hand(&request.topic, queue_id) {
             return cx.write(ResponseCode::SUCCESS, None, &header::QueryConsumerOffsetResponse { offset: 0 }, &[]);
         } else {
             "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
         };
-        Reply::error(ResponseCode::QUERY_NOT_FOUND, why).into()
+        cx.write(ResponseCode::QUERY_NOT_FOUND, Some(why), &Empty, &[])
     }
 }

@@ -4,17 +4,15 @@
 //! due. So a success says that the recall was stored, not that there was anything to recall.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use config::{BrokerConfig, FlushDiskType, Live, MessageStoreConfig};
+use config::{BrokerConfig, BrokerRole, Live, MessageStoreConfig};
 use remoting::header::{RecallMessage, RecallMessageResponse};
 use remoting::server::{Cx, Handler, Outcome};
 use remoting::{Reply, ResponseCode};
-use store::Store;
 
 use crate::identity::Identity;
 use crate::send::properties::{Known, Properties};
-use crate::send::{Message, Refusal, Sender};
+use crate::send::{Message, Need, Refusal, Sender};
 use crate::stats::now_millis;
 use crate::timer::RecallHandle;
 use crate::topics::{PERM_WRITE, TopicTable};
@@ -36,8 +34,6 @@ pub struct Recall {
     pub identity: Arc<Identity>,
     /// Topics.
     pub topics: Arc<TopicTable>,
-    /// The store.
-    pub store: Arc<Store>,
     /// Takes messages.
     pub sender: Arc<Sender>,
 }
@@ -47,36 +43,37 @@ impl Handler for Recall {
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
         let region = |reply: Reply| reply.field("MSG_REGION", &self.identity.region);
-        let (unique_key, end) = match self.recall(cx, &request) {
+        let (unique_key, need, end) = match self.recall(cx, &request) {
             Ok(recalled) => recalled,
             Err(refusal) => return region(Reply::error(refusal.code, refusal.remark)).into(),
         };
         let header = RecallMessageResponse { msg_id: unique_key.into() };
         let reply = region(Reply::ok().remark(REMARK).header(&header));
-        let config = self.store_config.load();
-        if config.flush_disk_type != FlushDiskType::Sync {
+        if need.is_nothing() {
             return reply.into();
         }
-        self.store.request_flush();
-        let limit = Duration::from_millis(u64::try_from(config.sync_flush_timeout).unwrap_or(0));
-        let store = Arc::clone(&self.store);
+        let durable = self.sender.durable(need, end);
         Outcome::Later(Box::pin(async move {
             // Too late or not: it is stored, and Java answers with success in either case.
-            let _ = tokio::time::timeout(limit, store.flushed().reached(end)).await;
+            let _ = durable.reached().await;
             reply
         }))
     }
 }
 
 impl Recall {
-    /// Stores the recall; returns the key of the message and where the recall ends in the log.
-    fn recall(&self, cx: &Cx<'_>, request: &RecallMessage<'_>) -> Result<(String, u64), Refusal> {
+    /// Stores the recall; returns the key of the message, what the answer waits for, and where the recall ends in the log.
+    fn recall(&self, cx: &Cx<'_>, request: &RecallMessage<'_>) -> Result<(String, Need, u64), Refusal> {
         let config = self.config.load();
         let not_available =
             || Refusal::new(ResponseCode::SERVICE_NOT_AVAILABLE, "recall failed, broker service not available");
         let illegal = |remark| Refusal::new(ResponseCode::ILLEGAL_OPERATION, remark);
         if !config.recall_message_enable {
             return Err(Refusal::new(ResponseCode::NO_PERMISSION, "recall failed, operation is forbidden"));
+        }
+        if self.store_config.load().broker_role == BrokerRole::Slave {
+            let remark = "recall failed, broker service not available";
+            return Err(Refusal::new(ResponseCode::SLAVE_NOT_AVAILABLE, remark));
         }
         if now_millis() < config.start_accept_send_request_time_stamp
             || config.broker_permission & PERM_WRITE == 0 && !config.allow_recall_when_broker_not_writeable
@@ -109,11 +106,13 @@ impl Recall {
             reconsume_times: 0,
             body: BODY,
         };
-        let put = self.sender.put(topic, 0, &message, &mut properties).map_err(|refusal| {
+        let put =
+            self.sender.need(true).and_then(|need| Ok((need, self.sender.put(topic, 0, &message, &mut properties)?)));
+        let (need, put) = put.map_err(|refusal| {
             tracing::warn!(topic, remark = %refusal.remark, "a recall could not be stored");
             Refusal::new(ResponseCode::SYSTEM_ERROR, "recall failed, execute error")
         })?;
-        Ok((handle.unique_key, put.appended.end))
+        Ok((handle.unique_key, need, put.appended.end))
     }
 
     fn properties(&self, handle: &RecallHandle, group: Option<&str>) -> Properties {

@@ -7,15 +7,18 @@ use remoting::server::{Cx, Handler, Outcome};
 use remoting::{BoundaryType, Reply};
 use store::Store;
 
+use crate::static_topics::LogicalOffsets;
+
 /// Answers 0 for a queue that does not exist, and makes none.
 pub struct SearchOffset {
     store: Arc<Store>,
+    logical: Arc<LogicalOffsets>,
 }
 
 impl SearchOffset {
     /// The handler.
-    pub fn new(store: Arc<Store>) -> SearchOffset {
-        SearchOffset { store }
+    pub fn new(store: Arc<Store>, logical: Arc<LogicalOffsets>) -> SearchOffset {
+        SearchOffset { store, logical }
     }
 }
 
@@ -24,6 +27,9 @@ impl Handler for SearchOffset {
 
     fn handle(&self, _: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
         self.store.catch_up();
+        if let Some(mapping) = self.logical.topics.find(&request.topic, request.lo) {
+            return self.logical.search(mapping, &request);
+        }
         let upper = request.boundary_type == Some(BoundaryType::Upper);
         let queue = match request.lite_topic.as_deref().filter(|topic| !topic.trim().is_empty()) {
             None => self.store.queue(&request.topic, request.queue_id),

@@ -1,0 +1,279 @@
+//! What a broker asks another one of its group for: the tables that are not in the log.
+//!
+//! Topics and groups come in pages of [`PAGE`] entries; a table that changes between two pages is read from its beginning. A
+//! table is handed over whole or not at all.
+
+use std::time::{Duration, Instant};
+
+use remoting::body::fastjson::{self, JsonError};
+use remoting::body::request_mode::MessageRequestModes;
+use remoting::body::subscription_group::SubscriptionGroupTable;
+use remoting::body::topic::{DataVersion, TopicConfigAndMapping};
+use remoting::client::{Client, ClientError};
+use remoting::header::{ExchangeHAInfo, GetAllSubscriptionGroup, GetAllTopicConfig};
+use remoting::{Command, RequestCode, ResponseCode};
+use serde::de::DeserializeOwned;
+use store::timer::Marks;
+use thiserror::Error;
+
+use crate::identity::Identity;
+use crate::offsets::OffsetTables;
+use crate::schedule::DelayOffsets;
+use crate::timer::TimerCounts;
+
+/// Entries of a page.
+const PAGE: i32 = 2000;
+/// How long a page may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long all pages of a table may take.
+const TABLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long other answers may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// How far below its listening port a broker serves what must not wait behind pulls.
+const VIP_DISTANCE: u16 = 2;
+
+/// Why another broker's table was not taken over. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum SyncError {
+    /// No answer.
+    #[error(transparent)]
+    Call(#[from] ClientError),
+    /// Another code than success.
+    #[error("code {code}: {remark}")]
+    Refused {
+        /// The code.
+        code: i32,
+        /// What the other says.
+        remark: String,
+    },
+    /// A body that is none.
+    #[error("the answer cannot be read: {0}")]
+    Body(#[from] JsonError),
+    /// An answer that cannot be the whole table.
+    #[error("the answer is not whole")]
+    Partial,
+    /// Taken over, but not saved: the next time tries again.
+    #[error(transparent)]
+    Disk(#[from] store::StoreError),
+}
+
+/// Where a broker is reached for replication, and what it had when it started (906).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HaInfo {
+    /// The address for replicas.
+    pub ha_addr: Option<String>,
+    /// Its end of the log at its start.
+    pub flush_offset: Option<i64>,
+    /// The address for clients.
+    pub addr: Option<String>,
+}
+
+/// Asks other brokers.
+pub struct Fetch {
+    client: Client,
+}
+
+impl Fetch {
+    /// A client that speaks as this broker does.
+    pub fn new(who: &Identity) -> Fetch {
+        Fetch { client: Client::with_serialize(None, who.serialize) }
+    }
+
+    /// Closes all connections; the next question opens new ones.
+    pub fn close(&self) {
+        self.client.close();
+    }
+
+    /// All topics (21).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn topics(&self, addr: &str) -> Result<TopicConfigAndMapping, SyncError> {
+        let deadline = Instant::now() + TABLE_TIMEOUT;
+        let mut whole = TopicConfigAndMapping::default();
+        let mut known: Option<DataVersion> = None;
+        let mut got = 0;
+        loop {
+            let text = known.as_ref().map(version_text).unwrap_or_default();
+            let header =
+                GetAllTopicConfig { topic_seq: got, max_topic_num: Some(PAGE), data_version: Some(text.into()) };
+            let request = Command::request(RequestCode::GET_ALL_TOPIC_CONFIG).header(&header);
+            let answer = self.vip(addr, request, PAGE_TIMEOUT).await?;
+            let page: TopicConfigAndMapping = fastjson::from_slice(&answer.body)?;
+            let total = answer.get("totalTopicNum").and_then(|total| total.parse::<i32>().ok());
+            if known.is_some_and(|known| known != page.data_version) {
+                (whole, known, got) = (TopicConfigAndMapping::default(), None, 0);
+            } else {
+                got = got.saturating_add(i32::try_from(page.topic_config_table.len()).unwrap_or(i32::MAX));
+                known = Some(page.data_version);
+                (whole.data_version, whole.mapping_data_version) = (page.data_version, page.mapping_data_version);
+                whole.topic_queue_mapping_detail_map.extend(page.topic_queue_mapping_detail_map);
+                let empty = page.topic_config_table.is_empty();
+                whole.topic_config_table.extend(page.topic_config_table);
+                match total {
+                    Some(total) if got < total && empty => return Err(SyncError::Partial),
+                    Some(total) if got < total => {}
+                    // A broker always has topics of its own.
+                    _ if whole.topic_config_table.is_empty() => return Err(SyncError::Partial),
+                    _ => return Ok(whole),
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(SyncError::Partial);
+            }
+        }
+    }
+
+    /// All groups (201).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn groups(&self, addr: &str) -> Result<SubscriptionGroupTable, SyncError> {
+        let deadline = Instant::now() + TABLE_TIMEOUT;
+        let mut whole = SubscriptionGroupTable::default();
+        let mut known: Option<DataVersion> = None;
+        let mut got = 0;
+        loop {
+            let text = known.as_ref().map(version_text).unwrap_or_default();
+            let header =
+                GetAllSubscriptionGroup { group_seq: got, max_group_num: Some(PAGE), data_version: Some(text.into()) };
+            let request = Command::request(RequestCode::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).header(&header);
+            let answer = self.call(addr, request, PAGE_TIMEOUT).await?;
+            let page: SubscriptionGroupTable = fastjson::from_slice(&answer.body)?;
+            let total = answer.get("totalGroupNum").and_then(|total| total.parse::<i32>().ok());
+            if known.is_some_and(|known| known != page.data_version) {
+                (whole, known, got) = (SubscriptionGroupTable::default(), None, 0);
+            } else {
+                got = got.saturating_add(i32::try_from(page.subscription_group_table.len()).unwrap_or(i32::MAX));
+                known = Some(page.data_version);
+                whole.data_version = page.data_version;
+                whole.forbidden_table.extend(page.forbidden_table);
+                let empty = page.subscription_group_table.is_empty();
+                whole.subscription_group_table.extend(page.subscription_group_table);
+                match total {
+                    Some(total) if got < total && empty => return Err(SyncError::Partial),
+                    Some(total) if got < total => {}
+                    // A broker always has groups of its own.
+                    _ if whole.subscription_group_table.is_empty() => return Err(SyncError::Partial),
+                    _ => return Ok(whole),
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(SyncError::Partial);
+            }
+        }
+    }
+
+    /// Consumers' offsets (43).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn offsets(&self, addr: &str) -> Result<OffsetTables, SyncError> {
+        self.table(addr, RequestCode::GET_ALL_CONSUMER_OFFSET, false).await
+    }
+
+    /// How far delayed messages are delivered (45).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn delay_offsets(&self, addr: &str) -> Result<DelayOffsets, SyncError> {
+        self.table(addr, RequestCode::GET_ALL_DELAY_OFFSET, false).await
+    }
+
+    /// How groups take messages (402).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn request_modes(&self, addr: &str) -> Result<MessageRequestModes, SyncError> {
+        self.table(addr, RequestCode::GET_ALL_MESSAGE_REQUEST_MODE, false).await
+    }
+
+    /// How many timed messages wait (61).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn timer_counts(&self, addr: &str) -> Result<TimerCounts, SyncError> {
+        self.table(addr, RequestCode::GET_TIMER_METRICS, true).await
+    }
+
+    /// How far timed messages are taken and delivered (60).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn timer_marks(&self, addr: &str) -> Result<Marks, SyncError> {
+        let answer = self.vip(addr, Command::request(RequestCode::GET_TIMER_CHECK_POINT), TIMEOUT).await?;
+        Marks::decode(&answer.body).ok_or(SyncError::Partial)
+    }
+
+    /// Tells a broker where we are reached, or asks a master where it is (906).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn exchange_ha_info(&self, addr: &str, ours: &HaInfo) -> Result<HaInfo, SyncError> {
+        let header = ExchangeHAInfo {
+            master_ha_address: ours.ha_addr.as_deref().map(Into::into),
+            master_flush_offset: ours.flush_offset,
+            master_address: ours.addr.as_deref().map(Into::into),
+        };
+        let request = Command::request(RequestCode::EXCHANGE_BROKER_HA_INFO).header(&header);
+        let answer = self.call(addr, request, TIMEOUT).await?;
+        let field = |name| answer.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        Ok(HaInfo {
+            ha_addr: field("masterHaAddress"),
+            flush_offset: answer.get("masterFlushOffset").and_then(|offset| offset.parse().ok()),
+            addr: field("masterAddress"),
+        })
+    }
+
+    async fn table<T: DeserializeOwned>(&self, addr: &str, code: RequestCode, vip: bool) -> Result<T, SyncError> {
+        let request = Command::request(code);
+        let answer = match vip {
+            true => self.vip(addr, request, TIMEOUT).await?,
+            false => self.call(addr, request, TIMEOUT).await?,
+        };
+        // Nothing, and the word for it, are no table.
+        fastjson::from_slice::<Option<T>>(&answer.body)?.ok_or(SyncError::Partial)
+    }
+
+    /// Asks at the second port, or at the main one when nobody listens there.
+    async fn vip(&self, addr: &str, request: Command, timeout: Duration) -> Result<Command, SyncError> {
+        let Some(second) = vip_addr(addr) else { return self.call(addr, request, timeout).await };
+        match self.call(&second, request.clone(), timeout).await {
+            Err(SyncError::Call(ClientError::Connect { .. })) => self.call(addr, request, timeout).await,
+            answered => answered,
+        }
+    }
+
+    async fn call(&self, addr: &str, request: Command, timeout: Duration) -> Result<Command, SyncError> {
+        let answer = self.client.call(addr, request, timeout).await?;
+        if answer.code != ResponseCode::SUCCESS.0 {
+            return Err(SyncError::Refused { code: answer.code, remark: answer.remark.unwrap_or_default() });
+        }
+        Ok(answer)
+    }
+}
+
+fn version_text(version: &DataVersion) -> String {
+    String::from_utf8(fastjson::to_vec(version).unwrap_or_default()).unwrap_or_default()
+}
+
+/// The address of a broker's second port.
+fn vip_addr(addr: &str) -> Option<String> {
+    let (host, port) = addr.rsplit_once(':')?;
+    let port = port.parse::<u16>().ok()?.checked_sub(VIP_DISTANCE).filter(|port| *port > 0)?;
+    Some(format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_port_is_two_below() {
+        assert_eq!(vip_addr("10.0.0.1:10911").as_deref(), Some("10.0.0.1:10909"));
+        assert_eq!(vip_addr("[::1]:3").as_deref(), Some("[::1]:1"));
+        for none in ["10.0.0.1:2", "10.0.0.1", "10.0.0.1:x", ""] {
+            assert_eq!(vip_addr(none), None);
+        }
+    }
+}
