@@ -1,10 +1,8 @@
 //! Consumers moved and looked at by administrators: case Z-01, offsets that are cloned or corrected, permissions of groups.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{LIMIT, Peer, TestBroker, number, pull, set};
+use crate::common::{LIMIT, Peer, TestBroker, number, pull, set};
 use remoting::{Command, RequestCode};
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! What administrators change while clients work: cases.
 
-mod common;
-
-use common::client::json;
-use common::{Peer, TestBroker, message, number, pull, records};
+use crate::common::client::json;
+use crate::common::{Peer, TestBroker, message, number, pull, records};
 use remoting::{Command, RequestCode};
 
 async fn delete(peer: &mut Peer, topic: &str) -> i32 {

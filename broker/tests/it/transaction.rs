@@ -1,12 +1,10 @@
 //! Transactions: cases, what is stored, the questions to producers, restarts, and a store of Java's.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command as Process;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{LIMIT, Peer, TestBroker, message, number, pull, set};
+use crate::common::{LIMIT, Peer, TestBroker, message, number, pull, set};
 use config::BrokerSetup;
 use remoting::{Command, RequestCode};
 use store::NewMessage;
@@ -256,7 +254,7 @@ async fn x_02_end_request_checks() {
     must_end(&mut peer, place, COMMIT).await;
     assert_eq!(bodies(&mut peer, "TT").await, ["ordinary", "half"]);
     // Without the fields that Java demands.
-    let answer = peer.call(common::without(end(place, COMMIT), "commitLogOffset")).await;
+    let answer = peer.call(crate::common::without(end(place, COMMIT), "commitLogOffset")).await;
     assert_eq!(answer.code, 1);
     broker.stop().await;
 }
@@ -408,7 +406,7 @@ async fn nobody_to_ask_gives_up_in_the_end_and_can_be_resumed() {
     prepare(&mut peer, "TT", 0, "UNIQ_KEY=lost;", "lost").await;
     peer.wait_for_offset(GIVEN_UP, 0, 1).await;
     let answer = peer.call(pull("Gread", GIVEN_UP, 0, 0, "*")).await;
-    let given_up = common::records(&answer.body);
+    let given_up = crate::common::records(&answer.body);
     assert_eq!(given_up[0].property("TRANSACTION_CHECK_TIMES"), Some("2"));
     assert_eq!((given_up[0].property("REAL_TOPIC"), given_up[0].topic.as_str()), (Some("TT"), GIVEN_UP));
 

@@ -1,11 +1,9 @@
 //! What tools list and change many of at once, and what they ask a consumer through the broker.
 
-mod common;
-
 use std::time::Duration;
 
-use common::client::json;
-use common::{LIMIT, Peer, TestBroker, message};
+use crate::common::client::json;
+use crate::common::{LIMIT, Peer, TestBroker, message};
 use remoting::{Command, RequestCode, SerializeType};
 use serde_json::{Value, json};
 
@@ -178,7 +176,7 @@ async fn a_consumer_is_asked() {
     };
     let asked = tool.send(direct("c1")).await;
     let request = answer_one(&mut consumer, code, r#"{"consumeResult":"CR_SUCCESS"}"#).await;
-    let records = common::records(&request.body);
+    let records = crate::common::records(&request.body);
     assert_eq!((records.len(), records[0].body.as_str()), (1, "hello"));
     assert_eq!(request.get("brokerName"), Some("bk1"));
     assert_eq!(json(&tool.answer(asked).await), json!({"consumeResult": "CR_SUCCESS"}));

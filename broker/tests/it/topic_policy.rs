@@ -1,14 +1,12 @@
 //! What attributes of topics ask of the store: compaction, and a time of their own for messages to be kept.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{LIMIT, Peer, Stored, TestBroker, batch, message, number, pull, records};
+use crate::common::{LIMIT, Peer, Stored, TestBroker, batch, message, number, pull, records};
 use config::BrokerSetup;
 use remoting::{Command, RequestCode, ResponseCode};
 use store::record::RecordView;
@@ -143,7 +141,7 @@ async fn a_parked_pull_is_answered() {
     peer.put("C", 0, "KEYS=k;", "first").await;
     let mut waiting = broker.connect().await;
     let command = pull("CG", "C", 0, 1, "*");
-    let command = common::set(common::set(command, "sysFlag", 6), "suspendTimeoutMillis", 15_000);
+    let command = crate::common::set(crate::common::set(command, "sysFlag", 6), "suspendTimeoutMillis", 15_000);
     let opaque = waiting.send(command).await;
     assert!(waiting.next(Duration::from_millis(200)).await.is_none());
     peer.put("C", 0, "KEYS=k;", "second").await;

@@ -1,11 +1,9 @@
 //! Requests of tools about cold reads, request modes, and what other set-ups of a broker would have.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::client::json;
-use common::{LIMIT, Peer, TestBroker, pull, records};
+use crate::common::client::json;
+use crate::common::{LIMIT, Peer, TestBroker, pull, records};
 use remoting::{Command, RequestCode};
 use serde_json::json;
 

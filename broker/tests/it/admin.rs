@@ -1,8 +1,6 @@
 //! What tools ask of a broker: cases M-01, B-08, E-03.
 
-mod common;
-
-use common::client::{Peer, json, setup, start};
+use crate::common::client::{Peer, json, setup, start};
 use remoting::RequestCode;
 
 #[tokio::test(flavor = "multi_thread")]

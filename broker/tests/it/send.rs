@@ -1,10 +1,8 @@
 //! Sends: cases M-*, B-03, I-06.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{TestBroker, batch, message, number, pull, records, set, without};
+use crate::common::{TestBroker, batch, message, number, pull, records, set, without};
 use config::FlushDiskType;
 use remoting::{Command, RequestCode};
 

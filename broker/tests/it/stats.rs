@@ -1,9 +1,7 @@
 //! Statistics as tools ask for them: VIEW_BROKER_STATS_DATA (315), GET_BROKER_CONSUME_STATS (317), QUERY_CONSUME_QUEUE (321).
 
-mod common;
-
-use common::client::json;
-use common::{Peer, TestBroker, pull};
+use crate::common::client::json;
+use crate::common::{Peer, TestBroker, pull};
 use remoting::{Command, RequestCode};
 use serde_json::{Value, json};
 
@@ -141,5 +139,34 @@ async fn entries_of_a_queue() {
     assert_eq!((answer.code, answer.remark.as_deref()), (0, Some("Index 3 of 0@T1 is not exist!")));
     let answer = peer.call(query(7, 0, 5)).await;
     assert_eq!((answer.code, answer.remark.as_deref()), (1, Some("7@T1 is not exist!")));
+    broker.stop().await;
+}
+
+/// Delayed messages count once, when they are delivered; what tools read does not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn e_04_today_counters() {
+    let broker = TestBroker::start().await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("T1", 1, 6).await;
+    peer.create_group("G1", "").await;
+    let today = async |peer: &mut Peer| {
+        let table = json(&peer.call(Command::request(RequestCode::GET_BROKER_RUNTIME_INFO)).await)["table"].clone();
+        let number = |key: &str| table[key].as_str().unwrap().parse::<i64>().unwrap();
+        (number("msgPutTotalTodayNow"), number("msgGetTotalTodayNow"))
+    };
+    let (puts, gets) = today(&mut peer).await;
+    for number in 0..12 {
+        peer.put("T1", 0, if number % 4 == 0 { "DELAY=1" } else { "" }, "m").await;
+    }
+    let limit = std::time::Instant::now() + crate::common::LIMIT;
+    while today(&mut peer).await.0 < puts + 12 {
+        assert!(std::time::Instant::now() < limit, "a delayed message does not count");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    peer.wait_for_offset("T1", 0, 12).await;
+    assert_eq!(today(&mut peer).await, (puts + 12, gets));
+    assert_eq!(peer.call(pull("TOOLS_CONSUMER", "T1", 0, 0, "*")).await.code, 0);
+    assert_eq!(peer.call(pull("G1", "T1", 0, 8, "*")).await.code, 0);
+    assert_eq!(today(&mut peer).await, (puts + 12, gets + 4));
     broker.stop().await;
 }

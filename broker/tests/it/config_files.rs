@@ -1,10 +1,8 @@
 //! The files of `config/` after accidents: cases F-01, F-03, F-04.
 
-mod common;
-
 use std::fs;
 
-use common::client::{Peer, start};
+use crate::common::client::{Peer, start};
 use remoting::RequestCode;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +74,8 @@ async fn damaged_tables_without_a_backup_stop_the_start() {
             if let Some(backup) = backup {
                 fs::write(config.join(format!("{name}.bak")), backup).unwrap();
             }
-            let error = broker::start(common::client::setup(dir.path())).await.map(drop).unwrap_err().to_string();
+            let error =
+                broker::start(crate::common::client::setup(dir.path())).await.map(drop).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
             assert_eq!(fs::read_to_string(config.join(name)).unwrap(), text);
         }
@@ -122,4 +121,36 @@ async fn java_files_survive_a_round_trip() {
         text.contains("\n\t\t\"TopicAuto@CG_tag\":{\n\t\t\t0:65,\n\t\t\t1:65,\n\t\t\t2:65,\n\t\t\t3:51\n\t\t}"),
         "{text}"
     );
+}
+
+/// Committed offsets are in the file within seconds, and at the stop; the backup has what was in the file before.
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_are_saved_in_time_and_at_the_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("store/config");
+    let mut setup = crate::common::client::setup(dir.path());
+    setup.broker.flush_consumer_offset_interval = 50;
+    let running = broker::start(setup).await.unwrap();
+    let peer = Peer::of(&running);
+    assert_eq!(peer.create_topic("RB", 1).await.code, 0);
+    peer.create_group("GRB").await;
+    let commit = async |offset: &str| {
+        let fields = [("consumerGroup", "GRB"), ("topic", "RB"), ("queueId", "0"), ("commitOffset", offset)];
+        assert_eq!(peer.call(RequestCode::UPDATE_CONSUMER_OFFSET, &fields, "").await.code, 0);
+    };
+    let saved = |name: &str| {
+        let bytes = fs::read(config.join(name)).ok()?;
+        let table: serde_json::Value = remoting::body::fastjson::from_slice(&bytes).ok()?;
+        table["offsetTable"]["RB@GRB"]["0"].as_i64()
+    };
+    commit("3").await;
+    // The first save is ten seconds after the start.
+    crate::common::client::until(|| saved("consumerOffset.json") == Some(3)).await;
+    commit("4").await;
+    crate::common::client::until(|| saved("consumerOffset.json") == Some(4)).await;
+    assert_eq!(saved("consumerOffset.json.bak"), Some(3));
+    commit("5").await;
+    running.stop().await;
+    assert_eq!(saved("consumerOffset.json"), Some(5));
+    assert_eq!(saved("consumerOffset.json.bak"), Some(4));
 }

@@ -1,9 +1,7 @@
 //! Members of groups: cases K-01, K-03, L-01, and what surrounds them.
 
-mod common;
-
+use crate::common::client::{Peer, start, until};
 use broker::stats::now_millis;
-use common::client::{Peer, start, until};
 use remoting::RequestCode;
 use serde_json::json;
 
@@ -58,9 +56,9 @@ async fn k_01_a_heartbeat_makes_the_group_and_its_retry_topic() {
     let answer = peer.heartbeat("cid", "GNEW", &["T1"]).await;
     assert_eq!((answer.get("IS_SUPPORT_HEART_BEAT_V2"), answer.get("IS_SUB_CHANGE")), (Some("true"), Some("true")));
     let group = peer.call(RequestCode::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", "GNEW")], "").await;
-    assert_eq!(common::client::json(&group)["retryMaxTimes"], 16);
+    assert_eq!(crate::common::client::json(&group)["retryMaxTimes"], 16);
     let topic = peer.call(RequestCode::GET_TOPIC_CONFIG, &[("topic", "%RETRY%GNEW")], "").await;
-    assert_eq!((topic.code, &common::client::json(&topic)["readQueueNums"]), (0, &json!(1)));
+    assert_eq!((topic.code, &crate::common::client::json(&topic)["readQueueNums"]), (0, &json!(1)));
     running.stop().await;
 }
 
@@ -84,7 +82,7 @@ async fn heartbeats_of_the_second_version() {
     assert!(running.parts().clients.consumers.subscription("GV2", "T1").is_some());
     assert_eq!(beat(8, true).await, "true");
     let producers = peer.call(RequestCode::GET_PRODUCER_CONNECTION_LIST, &[("producerGroup", "PGV2")], "").await;
-    assert_eq!(common::client::json(&producers)["connectionSet"][0]["clientId"], "c");
+    assert_eq!(crate::common::client::json(&producers)["connectionSet"][0]["clientId"], "c");
     running.stop().await;
 }
 
@@ -128,7 +126,7 @@ async fn l_01_queue_locks() {
     };
     let lock = async |client: &str, queues: &[i32]| {
         let answer = peer.call(RequestCode::LOCK_BATCH_MQ, &[], body(client, queues)).await;
-        let held = common::client::json(&answer)["lockOKMQSet"].clone();
+        let held = crate::common::client::json(&answer)["lockOKMQSet"].clone();
         held.as_array().unwrap().iter().map(|queue| queue["queueId"].as_i64().unwrap()).collect::<Vec<_>>()
     };
     let unlock = async |client: &str, queues: &[i32]| {
@@ -153,6 +151,32 @@ async fn l_01_queue_locks() {
     assert_eq!(lock("D", &[6, 7, 8]).await, [7]);
     // D's lock is a fresh one.
     assert_eq!(lock("C", &[7, 8]).await, [8]);
+    running.stop().await;
+}
+
+/// Two clients that give themselves the same id are two members: each connection is one, and each may leave.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_id_registered_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(dir.path()).await;
+    let (a, b, admin) = (Peer::of(&running), Peer::of(&running), Peer::of(&running));
+    a.heartbeat("cid", "GTWO", &["T1"]).await;
+    assert_eq!(a.take_notices(1).await, ["GTWO"]);
+    b.heartbeat("cid", "GTWO", &["T1"]).await;
+    assert_eq!((a.take_notices(1).await, b.take_notices(1).await), (vec!["GTWO".to_owned()], vec!["GTWO".to_owned()]));
+    assert_eq!(admin.members("GTWO").await.unwrap(), ["cid", "cid"]);
+    // The id leaves with the connection that says so, not with the other one.
+    let fields = [("clientID", "cid"), ("consumerGroup", "GTWO")];
+    assert_eq!(a.call(RequestCode::UNREGISTER_CLIENT, &fields, "").await.code, 0);
+    assert_eq!(b.take_notices(1).await, ["GTWO"]);
+    assert_eq!(admin.members("GTWO").await.unwrap(), ["cid"]);
+    assert!(running.parts().clients.consumers.client("GTWO", "cid").is_some_and(|client| client.conn.is_open()));
+    // A connection that calls itself otherwise from now on stays one member.
+    b.heartbeat("other", "GTWO", &["T1"]).await;
+    assert_eq!(admin.members("GTWO").await.unwrap(), ["other"]);
+    assert_eq!(b.take_notices(0).await, Vec::<String>::new());
+    b.close();
+    until(|| running.parts().clients.consumers.client_ids("GTWO").is_none()).await;
     running.stop().await;
 }
 

@@ -1,10 +1,8 @@
 //! Pulls and consumer offsets: cases P-*, Q-01, S-01.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{LIMIT, Peer, TestBroker, batch, number, pull, records, set};
+use crate::common::{LIMIT, Peer, TestBroker, batch, number, pull, records, set};
 use remoting::{Command, RequestCode};
 
 const RW: i32 = 6;
@@ -368,6 +366,46 @@ async fn a_waiter_with_a_filter_waits_for_its_tag() {
     producer.put("TW", 0, "TAGS=no;", "y").await;
     let answer = consumer.answer(opaque).await;
     assert_eq!(page(&answer), (20, "NO_MATCHED_MESSAGE", 902, 0, 902));
+    broker.stop().await;
+}
+
+/// A client judges an answer by the tags that it asked with. When the group has others by then it must ask again, or it would drop what it
+/// wants now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_with_tags_of_before_asks_again() {
+    let broker = TestBroker::start().await;
+    let (mut consumer, mut producer) = (broker.connect().await, broker.connect().await);
+    producer.create_topic("TW", 1, RW).await;
+    producer.create_group("GW", "").await;
+    let subscribe = async |consumer: &mut Peer, tag: &str, code: i32, version: i64| {
+        let body = format!(
+            r#"{{"clientID":"c1","consumerDataSet":[{{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","groupName":"GW","messageModel":"CLUSTERING","subscriptionDataSet":[{{"classFilterMode":false,"codeSet":[{code}],"expressionType":"TAG","subString":"{tag}","subVersion":{version},"tagsSet":["{tag}"],"topic":"TW"}}],"unitMode":false}}],"producerDataSet":[]}}"#
+        );
+        assert_eq!(consumer.call(Command::request(RequestCode::HEART_BEAT).body(body.into_bytes())).await.code, 0);
+    };
+    let ask = |offset: i64, version: i64, millis: i64| {
+        set(set(waiting("GW", "TW", offset, millis), "sysFlag", 2), "subVersion", version)
+    };
+    subscribe(&mut consumer, "A", 65, 100).await;
+    let waits = consumer.send(ask(0, 100, 15_000)).await;
+    wait_for_waiters(&broker, 1).await;
+    subscribe(&mut consumer, "B", 66, 101).await;
+    producer.put("TW", 0, "TAGS=B;", "wanted now").await;
+    let answer = consumer.answer(waits).await;
+    assert_eq!(page(&answer), (20, "NO_MATCHED_MESSAGE", 0, 0, 1));
+    let answer = consumer.call(ask(0, 101, 15_000)).await;
+    assert_eq!((answer.code, records(&answer.body)[0].body.as_str()), (0, "wanted now"));
+
+    // The same when its time is up, and not when only the version is another one.
+    let waits = consumer.send(ask(1, 101, 1_000)).await;
+    wait_for_waiters(&broker, 1).await;
+    subscribe(&mut consumer, "A", 65, 102).await;
+    assert_eq!(page(&consumer.answer(waits).await), (20, "NO_MATCHED_MESSAGE", 1, 0, 1));
+    let waits = consumer.send(ask(1, 102, 15_000)).await;
+    wait_for_waiters(&broker, 1).await;
+    subscribe(&mut consumer, "A", 65, 103).await;
+    producer.put("TW", 0, "TAGS=A;", "at once").await;
+    assert_eq!(page(&consumer.answer(waits).await), (0, "FOUND", 2, 0, 2));
     broker.stop().await;
 }
 

@@ -1,10 +1,8 @@
 //! Delays, retries and dead letters: cases T-01, T-02, Y-01, Y-03.
 
-mod common;
-
 use std::time::Instant;
 
-use common::{Peer, Stored, TestBroker, message, number, pull, records, set};
+use crate::common::{Peer, Stored, TestBroker, message, number, pull, records, set};
 use remoting::{Command, RequestCode};
 
 const RW: i32 = 6;
@@ -194,6 +192,38 @@ async fn y_01_retry_and_dead_letter() {
     broker.stop().await;
 }
 
+/// A group may have several retry queues; retries are spread over them, dead letters have one queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_retry_queues() {
+    let broker = TestBroker::with(|setup| setup.store.message_delay_level = "1s".into()).await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("RD", 1, RW).await;
+    peer.create_group("GR", ",\"retryQueueNums\":3").await;
+    peer.put("RD", 0, "", "m").await;
+    for level in [1; 40].into_iter().chain([-1]) {
+        assert_eq!(peer.call(send_back("GR", 0, level)).await.code, 0);
+    }
+    for (topic, queues) in [("%RETRY%GR", 3), ("%DLQ%GR", 1)] {
+        let answer = peer.call(Command::request(RequestCode::GET_TOPIC_CONFIG).field("topic", topic)).await;
+        let config: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let numbers = ["readQueueNums", "writeQueueNums", "perm"].map(|key| config[key].as_i64().unwrap());
+        assert_eq!(numbers, [queues, queues, 6], "{topic}");
+    }
+    // At once, whatever the level.
+    assert_eq!(peer.max_offset("%DLQ%GR", 0).await, 1);
+    let limit = Instant::now() + crate::common::LIMIT;
+    let mut ends = [0; 3];
+    while ends.iter().sum::<i64>() < 40 {
+        assert!(Instant::now() < limit, "{ends:?}");
+        for (queue, end) in (0..).zip(&mut ends) {
+            *end = peer.max_offset("%RETRY%GR", queue).await;
+        }
+    }
+    // The chance that one of three stays empty is below one in ten million.
+    assert!(ends.iter().all(|end| *end > 0), "{ends:?}");
+    broker.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn send_backs_that_fail() {
     let broker = TestBroker::with(|setup| setup.broker.auto_create_subscription_group = false).await;
@@ -218,7 +248,7 @@ async fn y_03_ordered_consumer_gives_up() {
         assert_eq!(peer.call(retry(times)).await.code, 0);
     }
     for times in 1..=2 {
-        let mut own = set(retry(times), "properties", common::separated("DELAY=5;"));
+        let mut own = set(retry(times), "properties", crate::common::separated("DELAY=5;"));
         if times == 1 {
             own = set(own, "properties", "");
         }

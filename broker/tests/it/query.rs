@@ -1,8 +1,6 @@
 //! Look-ups by key: cases I-*.
 
-mod common;
-
-use common::{Peer, TestBroker, records, without};
+use crate::common::{Peer, TestBroker, records, without};
 use remoting::{Command, RequestCode};
 
 fn query(topic: &str, key: &str, max: i32) -> Command {

@@ -1,10 +1,8 @@
 //! Request and reply: case M-08, and the way of a reply to the client that asked.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{LIMIT, Peer, TestBroker, message, number, pull, records, separated, set};
+use crate::common::{LIMIT, Peer, TestBroker, message, number, pull, records, separated, set};
 use remoting::command::{FLAG_ONEWAY, FLAG_RESPONSE};
 use remoting::{Command, RequestCode, SerializeType};
 

@@ -1,12 +1,10 @@
 //! Filters by expression over the wire: case Q-02, subscriptions and their codes, the file, and the consume queue extension.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command as Process;
 
-use common::client::until;
-use common::{Peer, TestBroker, number, pull, records, set};
+use crate::common::client::{json, until};
+use crate::common::{Peer, TestBroker, number, pull, records, set};
 use config::BrokerSetup;
 use remoting::{Command, RequestCode};
 use serde_json::{Value, json};
@@ -273,6 +271,41 @@ async fn the_file_of_a_java_broker() {
     broker.stop().await;
 }
 
+/// QUERY_CONSUME_QUEUE of that store, as the Java broker answered it.
+async fn entries_with_filter_bits(peer: &mut Peer) {
+    let query = |group: Option<&str>| {
+        let mut query = Command::request(RequestCode::QUERY_CONSUME_QUEUE)
+            .field("topic", "TopicSql")
+            .field("queueId", 0)
+            .field("index", 0)
+            .field("count", 3);
+        if let Some(group) = group {
+            query = query.field("consumerGroup", group);
+        }
+        query
+    };
+    let empty = format!("{}\n{}\n", "0".repeat(48), "0".repeat(64));
+    let entries = |third: bool| {
+        json!([
+            {"bitMap": empty, "eval": false, "physicOffset": 488, "physicSize": 438, "tagsCode": 2_598_920,
+             "extendDataJson": r#"{"filterBitMap":[0,0,0,0,0,0,0,0,0,0,0,0,0,0],"msgStoreTime":1795973297539,"size":34,"tagsCode":2598920}"#},
+            {"bitMap": empty, "eval": false, "physicOffset": 2230, "physicSize": 438, "tagsCode": 2_598_920,
+             "extendDataJson": r#"{"filterBitMap":[0,0,0,0,0,0,0,0,0,0,0,0,0,0],"msgStoreTime":1795973297662,"size":34,"tagsCode":2598920}"#},
+            {"bitMap": "010000000000000000000000000000000000000000000000\n0000001000000000000000000000000000100000000000000000000000000000\n",
+             "eval": third, "physicOffset": 4022, "physicSize": 438, "tagsCode": 2_598_920,
+             "extendDataJson": r#"{"filterBitMap":[0,0,0,32,0,0,0,2,0,0,0,0,0,64],"msgStoreTime":1795973297765,"size":34,"tagsCode":2598920}"#},
+        ])
+    };
+    let plain = json(&peer.call(query(None)).await);
+    assert_eq!((&plain["queueData"], plain.get("filterData")), (&entries(false), None));
+    let filtered = json(&peer.call(query(Some("CG_sql2"))).await);
+    assert_eq!(filtered["queueData"], entries(true));
+    let filter = "{\n\t\"bloomFilterData\":{\n\t\t\"bitNum\":112,\n\t\t\"bitPos\":[110,29,57]\n\t},\n\t\"bornTime\":1795973290623,\n\t\
+        \"clientVersion\":1795973290720,\n\t\"consumerGroup\":\"CG_sql2\",\n\t\"dead\":false,\n\t\"deadTime\":0,\n\t\
+        \"expression\":\"color IS NOT NULL OR TAGS in ('TagA','TagC')\",\n\t\"expressionType\":\"SQL92\",\n\t\"topic\":\"TopicSql\"\n}";
+    assert_eq!(filtered["filterData"], filter);
+}
+
 /// The consume queue extension of a Java broker says which messages a group wants; pulls of the same groups get just those.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_of_a_java_broker_with_filter_bits() {
@@ -281,7 +314,7 @@ async fn the_store_of_a_java_broker_with_filter_bits() {
     let archive = golden.join("sql_filter_ext.tar.gz");
     assert!(Process::new("tar").arg("-C").arg(dir.path()).arg("-xzf").arg(archive).status().unwrap().success());
     let truth: Value = serde_json::from_slice(&std::fs::read(golden.join("sql_filter_ext.json")).unwrap()).unwrap();
-    let setup = common::setup(&dir.path().join("store"), |setup| {
+    let setup = crate::common::setup(&dir.path().join("store"), |setup| {
         with_filters(setup);
         setup.broker.broker_name = "broker-a".into();
         setup.broker.enable_calc_filter_bit_map = true;
@@ -340,6 +373,7 @@ async fn the_store_of_a_java_broker_with_filter_bits() {
         };
         assert_eq!(expected.len(), count, "{group}: as the recorded consumer counted");
     }
+    entries_with_filter_bits(&mut peer).await;
     running.stop().await;
 }
 

@@ -1,12 +1,10 @@
 //! Messages for an arbitrary time: cases T-03, T-05 and T-06, refusals, recalls, restarts, and what tools ask.
 
-mod common;
-
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::common::{LIMIT, Peer, Stored, TestBroker, batch, message, number, pull, records};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
-use common::{LIMIT, Peer, Stored, TestBroker, batch, message, number, pull, records};
 use remoting::{Command, RequestCode};
 
 const RW: i32 = 6;

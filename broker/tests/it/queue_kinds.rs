@@ -1,10 +1,8 @@
 //! Topics with batch consume queues, light queues, and delayed messages in queues with an extension.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{LIMIT, Peer, TestBroker, batch, message, number, pull, records, set};
+use crate::common::{LIMIT, Peer, TestBroker, batch, message, number, pull, records, set};
 use config::BrokerSetup;
 use remoting::{Command, RequestCode};
 use store::record::{RecordView, sys_flag};

@@ -1,12 +1,10 @@
 //! Cleaning and disk pressure as clients and tools see them: cases D-*, codes 306, 316, 329.
 
-mod common;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{LIMIT, Peer, TestBroker, message, number, pull, records, set};
+use crate::common::{LIMIT, Peer, TestBroker, message, number, pull, records, set};
 use remoting::{Command, RequestCode};
 
 const RW: i32 = 6;

@@ -1,13 +1,11 @@
 //! The broker's side of the name servers, against stand-ins that record what they get.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::client::{Peer, setup, until};
+use crate::common::client::{Peer, setup, until};
 use parking_lot::Mutex;
 use remoting::body::register::RegisterBrokerBody;
 use remoting::body::topic::DataVersion;
@@ -163,16 +161,9 @@ async fn a_broker_starts_without_any_name_server() {
 async fn modes_of_later_versions_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     type Change = fn(&mut config::BrokerSetup);
-    let changes: [(Change, &str); 3] = [
+    let changes: [(Change, &str); 2] = [
         (|setup| setup.store.enable_d_leger_commit_log = true, "enableDLegerCommitLog=true"),
         (|setup| setup.broker.enable_controller_mode = true, "enableControllerMode=true"),
-        (
-            |setup| {
-                setup.store.broker_role = config::BrokerRole::Slave;
-                setup.broker.broker_id = 1;
-            },
-            "brokerRole=SLAVE",
-        ),
     ];
     for (change, named) in changes {
         let mut config = setup(dir.path());
