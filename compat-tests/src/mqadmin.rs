@@ -138,7 +138,7 @@ const HEAD: &str = "# mqadmin
 
 Java's mqadmin (5.5.0) against FerroMQ, command by command. Made from `compat-tests/golden/mqadmin/commands.txt` by the test `mqadmin_all` of
 `compat-tests`, which runs the commands there and compares what they print with what they printed against the Java servers; do not edit it here.
-`MQADMIN_PAGE=write cargo test -p compat-tests --test mqadmin_all page` writes it anew.
+`MQADMIN_PAGE=write cargo test -p compat-tests mqadmin_all::the_page` writes it anew.
 
 *same*: the same lines with the same values; times, addresses and rates are those of the run. *differs*: as the remark says. *later*: the command
 asks for something that is not there yet, and is told so (`CODE: 3`).

@@ -288,6 +288,11 @@ impl Broker {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Whose it is.
+    pub fn whose(&self) -> Whose {
+        self.whose
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.pid()

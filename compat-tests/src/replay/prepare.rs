@@ -8,7 +8,7 @@ use remoting::{Command, RequestCode};
 use serde_json::Value;
 
 use super::arrange::{Arranger, Queue};
-use super::session::Session;
+use super::session::{Frame, Session};
 
 /// One queue in an answer to GET_CONSUME_STATS.
 #[derive(Debug)]
@@ -52,7 +52,13 @@ impl Preparation {
     pub fn of(sessions: &[Session]) -> Preparation {
         let mut found = Preparation::default();
         let (mut routes, mut offsets) = (BTreeSet::new(), BTreeSet::new());
-        for (request, answer) in sessions.iter().flat_map(Session::exchanges) {
+        // The tool that makes a static topic asks first whether it is there.
+        let exchanges = || sessions.iter().flat_map(Session::exchanges);
+        let is_static = |request: &Frame| RequestCode(request.code) == RequestCode::UPDATE_AND_CREATE_STATIC_TOPIC;
+        routes.extend(
+            exchanges().map(|(request, _)| request).filter(|request| is_static(request)).map(|r| r.field("topic")),
+        );
+        for (request, answer) in exchanges() {
             let topic = request.field("topic");
             match RequestCode(request.code) {
                 RequestCode::GET_ROUTEINFO_BY_TOPIC if routes.insert(topic) && answer.code == 0 => {

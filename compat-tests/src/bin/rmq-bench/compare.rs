@@ -55,6 +55,8 @@ const ROWS: &[(&str, bool)] = &[
     ("one in flight cpu us", false),
     ("pull 32 messages/s", true),
     ("pull 32 cpu us", false),
+    ("orderly messages/s", true),
+    ("orderly cpu us", false),
     ("filtered pull messages/s", true),
     ("filtered pull cpu us", false),
     ("transaction messages/s", true),
@@ -149,6 +151,10 @@ fn one_round(whose: Whose, options: &Options) -> Result<Vec<(&'static str, f64)>
     let x = load(&["--secs", &secs, "--topic", "BenchPull", "pull", "--again"])?;
     rows.push(("pull 32 messages/s", get(&x, "messages_a_second")));
     rows.push(("pull 32 cpu us", get(&x, "server_cpu_us_a_message")));
+    load(&["--secs", &secs, "--topic", "BenchPull", "orderly"])?;
+    let x = load(&["--secs", &secs, "--topic", "BenchPull", "orderly"])?;
+    rows.push(("orderly messages/s", get(&x, "messages_a_second")));
+    rows.push(("orderly cpu us", get(&x, "server_cpu_us_a_message")));
     load(&["--topic", "BenchFilter", "filtered-send"])?;
     load(&["--secs", &secs, "--topic", "BenchFilter", "filtered-pull"])?;
     let x = load(&["--secs", &secs, "--topic", "BenchFilter", "filtered-pull"])?;

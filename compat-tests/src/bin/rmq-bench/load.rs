@@ -14,8 +14,8 @@ use tokio::task::{JoinHandle, LocalSet};
 
 use crate::figures::Usage;
 use crate::frames::{Answers, Template, records};
-use crate::sql;
 use crate::transaction::{Templates, transactions};
+use crate::{orderly, sql};
 
 /// What load, on which broker.
 #[derive(StructOpt)]
@@ -69,6 +69,12 @@ enum Kind {
         /// From the beginning again at the end, until the time is over
         #[structopt(long)]
         again: bool,
+    },
+    /// Consume every queue in order, over and over: lock, pull, commit
+    Orderly {
+        /// Messages a pull
+        #[structopt(long, default_value = "32")]
+        max: u32,
     },
     /// Send at a rate to long-polling pulls: time from send to arrival
     EndToEnd {
@@ -181,6 +187,14 @@ async fn one(options: &Options) -> std::io::Result<Map<String, Value>> {
             let end = started + Duration::from_secs_f64(options.secs);
             let pull = |queue| sql::pull(options.broker.clone(), options.topic.clone(), queue, end, counters.clone());
             all((0..options.queues).map(|queue| tokio::task::spawn_local(pull(queue))).collect()).await?;
+        }
+        Kind::Orderly { max } => {
+            let end = started + Duration::from_secs_f64(options.secs);
+            let consume = |queue| {
+                let (broker, topic) = (options.broker.clone(), options.topic.clone());
+                tokio::task::spawn_local(orderly::consume(broker, topic, queue, *max, end, counters.clone()))
+            };
+            all((0..options.queues).map(consume).collect()).await?;
         }
         Kind::EndToEnd { rate } => end_to_end(options, *rate, &counters).await?,
         Kind::Idle { conns } => {

@@ -7,12 +7,15 @@ mod compare;
 mod figures;
 mod frames;
 mod load;
+mod orderly;
 mod recovery;
+mod replicate;
 mod routes;
 mod scale;
 mod servers;
 mod sql;
 mod timer;
+mod timer_crash;
 mod transaction;
 mod warm;
 
@@ -27,12 +30,16 @@ enum Command {
     Load(load::Options),
     /// Time from the start after a kill to the first answer, with a long log, FerroMQ and Java in turn on copies of the files
     Recovery(recovery::Options),
+    /// A master that waits for its slave, and a slave that catches up, FerroMQ's and Java's in turn
+    Replicate(replicate::Options),
     /// Registrations and route queries at a name server with very many topics
     Routes(routes::Options),
     /// One topic with 16,384 queues, and 50,000 topics of 4
     Scale(scale::Options),
     /// How late timed messages come while millions of others wait, and how long such a broker takes to start
     Timer(timer::Options),
+    /// Kill a broker on which timed messages wait, and while it delivers them: none lost, early or repeated
+    TimerCrash(timer_crash::Options),
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,8 +57,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Command::Compare(options) => compare::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Recovery(options) => recovery::run(&options),
+        Command::Replicate(options) => replicate::run(&options),
         Command::Routes(options) => routes::run(&options),
         Command::Scale(options) => scale::run(&options),
         Command::Timer(options) => timer::run(&options),
+        Command::TimerCrash(options) => timer_crash::run(&options),
     }
 }

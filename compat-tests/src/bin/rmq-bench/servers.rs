@@ -12,7 +12,7 @@ type Error = Box<dyn std::error::Error>;
 /// What the JVM of a Java name server gets.
 pub const NAMESRV_JVM: [&str; 3] = ["-Xms1g", "-Xmx1g", NO_LOG];
 /// What the JVM of a Java broker gets.
-const BROKER_JVM: [&str; 3] = ["-Xms2g", "-Xmx2g", NO_LOG];
+pub const BROKER_JVM: [&str; 3] = ["-Xms2g", "-Xmx2g", NO_LOG];
 const NO_LOG: &str = "-Drmq.logback.configurationFile=/dev/null";
 
 /// A running pair; dropping it kills both and removes the store.

@@ -37,15 +37,15 @@ pub struct Options {
 }
 
 const TOPIC: &str = "BenchTimers";
-const QUEUES: u32 = 4;
+/// Queues of the topic; each is filled over a connection of its own.
+pub(crate) const QUEUES: u32 = 4;
 /// The first message is due so long (ms) after it was sent.
 const AHEAD: u64 = 5000;
 /// Those that wait are due between two and twenty-six hours from now.
 const FAR: u64 = 2 * 3_600_000;
 const FAR_SPREAD: u64 = 24 * 3_600_000;
-/// Requests in flight while the store is filled, on each of so many connections.
+/// Requests in flight on a connection while the store is filled.
 const WINDOW: u32 = 256;
-const CONNS: u32 = 4;
 /// Offsets in a record with IPv4 addresses: the store time, and the body behind its length.
 const STORED_AT: usize = 56;
 const BODY_AT: usize = 88;
@@ -69,12 +69,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 async fn measure(options: &Options, broker: String, pid: u32) -> Result<Value, Error> {
     let started = Instant::now();
-    let share = options.pending / CONNS;
-    let fills: Vec<_> = (0..CONNS).map(|queue| tokio::task::spawn_local(fill(broker.clone(), queue, share))).collect();
+    let share = options.pending / QUEUES;
+    let start = now() + FAR;
+    let of = move |number: u32| (start + u64::from(number) * FAR_SPREAD / u64::from(share), 0);
+    let fills: Vec<_> =
+        (0..QUEUES).map(|queue| tokio::task::spawn_local(fill(broker.clone(), queue, share, of))).collect();
     for fill in fills {
         fill.await??;
     }
-    eprintln!("{} messages wait after {:.0} s", share * CONNS, started.elapsed().as_secs_f64());
+    eprintln!("{} messages wait after {:.0} s", share * QUEUES, started.elapsed().as_secs_f64());
     let mut socket = connect(&broker).await?;
     until_taken(&mut socket).await?;
     eprintln!("all are taken after {:.0} s", started.elapsed().as_secs_f64());
@@ -84,17 +87,14 @@ async fn measure(options: &Options, broker: String, pid: u32) -> Result<Value, E
     let end = Instant::now() + Duration::from_secs(120);
     while delivered < u64::from(sent) && Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        delivered = 0;
-        for queue in 0..QUEUES {
-            delivered += max_offset(&mut socket, queue).await?;
-        }
+        delivered = self::delivered(&mut socket).await?;
     }
     let cpu = Usage::of(pid).cpu - before.cpu;
     let (late, early) = lateness(&mut socket).await?;
     let after = Usage::of(pid);
     let quantile = |q: f64| late.value_at_quantile(q);
     Ok(json!({
-        "pending": share * CONNS,
+        "pending": share * QUEUES,
         "sent": sent,
         "delivered": delivered,
         "early": early,
@@ -107,7 +107,8 @@ async fn measure(options: &Options, broker: String, pid: u32) -> Result<Value, E
     }))
 }
 
-fn now() -> u64 {
+/// Milliseconds since the epoch.
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -137,16 +138,22 @@ fn template(queue: u32) -> (Template, usize) {
     (template, place)
 }
 
-/// Sends messages that stay.
-async fn fill(broker: String, queue: u32, count: u32) -> std::io::Result<()> {
+/// Sends `count` messages to a queue; `of` gives the time of each (ms) and its stamp.
+pub(crate) async fn fill(
+    broker: String,
+    queue: u32,
+    count: u32,
+    of: impl Fn(u32) -> (u64, u64),
+) -> std::io::Result<()> {
     let mut socket = connect(&broker).await?;
     let (mut template, place) = template(queue);
     let (mut answers, mut out) = (Answers::new(), Vec::new());
     let (mut next, mut in_flight) = (0u32, 0);
-    let start = now() + FAR;
     while next < count || in_flight > 0 {
         while in_flight < WINDOW && next < count {
-            template.set(place, 13, start + u64::from(next) * FAR_SPREAD / u64::from(count));
+            let (due, stamp) = of(next);
+            template.set(place, 13, due);
+            template.stamp(stamp);
             template.write(next, &mut out);
             next += 1;
             in_flight += 1;
@@ -164,27 +171,30 @@ async fn fill(broker: String, queue: u32, count: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn until_taken(socket: &mut TcpStream) -> std::io::Result<()> {
-    let mut template = Template::new(RequestCode::GET_BROKER_RUNTIME_INFO, &[], &[]);
-    loop {
-        let mut out = Vec::new();
-        template.write(0, &mut out);
-        socket.write_all(&out).await?;
-        let (mut answers, mut behind) = (Answers::new(), None);
-        while behind.is_none() {
-            answers
-                .read(socket, |answer| {
-                    let info: Value = serde_json::from_slice(answer.body).unwrap_or_default();
-                    behind =
-                        Some(info["table"]["timerOffsetBehind"].as_str().and_then(|text| text.parse::<i64>().ok()));
-                })
-                .await?;
-        }
-        if behind.flatten() == Some(0) {
-            return Ok(());
-        }
+/// Waits until the broker has taken all messages that wait.
+pub(crate) async fn until_taken(socket: &mut TcpStream) -> std::io::Result<()> {
+    while figure(socket, "timerOffsetBehind").await? != Some(0) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    Ok(())
+}
+
+/// A number that the broker tells of itself.
+pub(crate) async fn figure(socket: &mut TcpStream, name: &str) -> std::io::Result<Option<i64>> {
+    let mut template = Template::new(RequestCode::GET_BROKER_RUNTIME_INFO, &[], &[]);
+    let mut out = Vec::new();
+    template.write(0, &mut out);
+    socket.write_all(&out).await?;
+    let (mut answers, mut value) = (Answers::new(), None);
+    while value.is_none() {
+        answers
+            .read(socket, |answer| {
+                let info: Value = serde_json::from_slice(answer.body).unwrap_or_default();
+                value = Some(info["table"][name].as_str().and_then(|text| text.parse().ok()));
+            })
+            .await?;
+    }
+    Ok(value.flatten())
 }
 
 /// Sends at the rate; every message is due as long after it was sent. Returns how many were sent.
@@ -214,6 +224,15 @@ async fn send(socket: &mut TcpStream, options: &Options) -> std::io::Result<u32>
     Ok(next)
 }
 
+/// Messages in the topic that they are for.
+pub(crate) async fn delivered(socket: &mut TcpStream) -> std::io::Result<u64> {
+    let mut sum = 0;
+    for queue in 0..QUEUES {
+        sum += max_offset(socket, queue).await?;
+    }
+    Ok(sum)
+}
+
 async fn max_offset(socket: &mut TcpStream, queue: u32) -> std::io::Result<u64> {
     let fields = [("topic", TOPIC.to_owned()), ("queueId", queue.to_string())];
     let mut out = Vec::new();
@@ -230,6 +249,16 @@ async fn max_offset(socket: &mut TcpStream, queue: u32) -> std::io::Result<u64> 
 async fn lateness(socket: &mut TcpStream) -> std::io::Result<(Histogram<u64>, u64)> {
     let mut late = Histogram::new_with_bounds(1, 600_000, 3).map_err(std::io::Error::other)?;
     let mut early = 0;
+    read(socket, |stored, due| {
+        early += u64::from(stored < due);
+        late.saturating_record(stored.saturating_sub(due));
+    })
+    .await?;
+    Ok((late, early))
+}
+
+/// Reads everything that was delivered: calls `each` with the store time (ms) and the stamp of every message.
+pub(crate) async fn read(socket: &mut TcpStream, mut each: impl FnMut(u64, u64)) -> std::io::Result<()> {
     for queue in 0..QUEUES {
         let fields = [
             ("consumerGroup", "bench_consumers".to_owned()),
@@ -256,17 +285,7 @@ async fn lateness(socket: &mut TcpStream) -> std::io::Result<(Histogram<u64>, u6
             while next.is_none() {
                 answers
                     .read(socket, |answer| {
-                        records(answer.body, |record| {
-                            let word = |at: usize| {
-                                record
-                                    .get(at..)
-                                    .and_then(|rest| rest.first_chunk())
-                                    .map_or(0, |word| u64::from_be_bytes(*word))
-                            };
-                            let (stored, due) = (word(STORED_AT), word(BODY_AT));
-                            early += u64::from(stored < due);
-                            late.saturating_record(stored.saturating_sub(due));
-                        });
+                        records(answer.body, |record| each(word(record, STORED_AT), word(record, BODY_AT)));
                         next = Some((answer.code(), answer.field("nextBeginOffset").unwrap_or_default() as u64));
                     })
                     .await?;
@@ -276,5 +295,9 @@ async fn lateness(socket: &mut TcpStream) -> std::io::Result<(Histogram<u64>, u6
             offset = next;
         }
     }
-    Ok((late, early))
+    Ok(())
+}
+
+fn word(record: &[u8], at: usize) -> u64 {
+    record.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_be_bytes(*word))
 }

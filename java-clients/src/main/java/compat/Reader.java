@@ -83,10 +83,17 @@ final class Reader {
         Check.equal("end of " + queue, end, reached[0]);
     }
 
-    /** Everything in one queue at this moment. */
+    /** Everything in one queue at this moment; nothing of it may be deleted. */
     List<MessageExt> read(MessageQueue queue) throws Exception {
+        Check.equal("min offset", 0L, consumer.minOffset(queue));
+        return readFromLowest(queue);
+    }
+
+    /** What one queue still has at this moment. */
+    List<MessageExt> readFromLowest(MessageQueue queue) throws Exception {
         List<MessageExt> messages = new ArrayList<>();
-        long next = consumer.minOffset(queue);
+        long lowest = consumer.minOffset(queue);
+        long next = lowest;
         long end = consumer.maxOffset(queue);
         while (next < end) {
             PullResult result = consumer.pull(queue, "*", next, 32);
@@ -98,7 +105,7 @@ final class Reader {
                 next++;
             }
             Check.equal("next offset after a pull of " + queue, next, result.getNextBeginOffset());
-            Check.equal("min offset", 0L, result.getMinOffset());
+            Check.equal("min offset", lowest, result.getMinOffset());
         }
         return messages;
     }

@@ -46,11 +46,15 @@ public final class Scenario {
         SendScenarios.register();
         MessageScenarios.register();
         PushScenarios.register();
+        RebalanceScenarios.register();
         OrderScenarios.register();
         PullScenarios.register();
         RetryScenarios.register();
+        RequestScenarios.register();
+        NamespaceScenarios.register();
         TimerScenarios.register();
         OffsetScenarios.register();
+        FromWhereScenarios.register();
         QueryScenarios.register();
         TransactionScenarios.register();
         SqlScenarios.register();
@@ -60,6 +64,7 @@ public final class Scenario {
         BatchQueueScenarios.register();
         LightQueueScenarios.register();
         CompactionScenarios.register();
+        StaticTopicScenarios.register();
     }
 
     private Scenario() {

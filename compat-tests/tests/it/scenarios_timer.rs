@@ -106,6 +106,20 @@ fn a_kill_loses_nothing_and_repeats_nothing() {
     story.namesrv.stop();
 }
 
+/// Fifty thousand: killed while all wait, and while it delivers. What is counted is in the program.
+#[test]
+fn a_kill_with_many_waiting_loses_none_and_none_is_early() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rmq-bench"));
+    command.args(["timer-crash", "--pending", "50000", "--ahead", "12", "--spread", "10"]);
+    if Whose::chosen() == Whose::Java {
+        command.arg("--java");
+    }
+    let output = command.output().expect("rmq-bench runs");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    println!("{text}");
+    assert!(output.status.success() && text.contains("\"lost\":0"), "{text}");
+}
+
 /// Taken by one, delivered by the other, and the other way round.
 fn hand_over(first: Whose, second: Whose) {
     let mut story = Story::new();

@@ -45,7 +45,7 @@ fn golden(area: &str) -> PathBuf {
 
 #[test]
 fn recorded_sessions_are_answered_as_java_answers() {
-    let ledger = Ledger::parse(include_str!("../replay-ledger.txt"));
+    let ledger = Ledger::parse(include_str!("../../replay-ledger.txt"));
     let areas = [
         ("clients-5.5.0", "JSON"),
         ("clients-5.3.3", "JSON"),
