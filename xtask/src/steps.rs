@@ -72,7 +72,9 @@ fn docs(_: &[String]) -> Result<(), String> {
 }
 
 fn unit(_: &[String]) -> Result<(), String> {
-    run(cargo().args(["test", "--locked", "--no-fail-fast", "--workspace", "--exclude", "compat-tests"]))
+    run(cargo()
+        .args(["test", "--locked", "--no-fail-fast", "--workspace", "--exclude", "compat-tests"])
+        .env("RUST_TEST_THREADS", threads()))
 }
 
 fn binaries(_: &[String]) -> Result<(), String> {
@@ -83,7 +85,14 @@ fn compat(arguments: &[String]) -> Result<(), String> {
     run(cargo()
         .args(["test", "--locked", "--no-fail-fast", "--package", "compat-tests"])
         .args(arguments)
+        .env("RUST_TEST_THREADS", threads())
         .env("FERROMQ_BIN_DIR", target().join("release")))
+}
+
+/// One test more at a time than there are processors, unless `RUST_TEST_THREADS` says otherwise: many tests wait.
+fn threads() -> String {
+    let more = || (std::thread::available_parallelism().map_or(1, usize::from) + 1).to_string();
+    std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| more())
 }
 
 #[cfg(test)]
