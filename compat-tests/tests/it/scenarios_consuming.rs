@@ -17,6 +17,7 @@ fn rebalance(version: ClientVersion) {
 }
 
 #[test]
+#[ignore = "a consumer of 5.5.0 that joins sometimes never reads a queue that it took; from the Java broker neither"]
 fn queues_move_at_once_with_the_5_5_0_client() {
     rebalance(ClientVersion::V5_5_0);
 }

@@ -219,7 +219,9 @@ impl QueueTable {
     /// A file could not be removed; the topic is forgotten nevertheless, the other files are gone.
     pub fn delete_topic(&self, topic: &str) -> Result<(), StoreError> {
         self.batch_topics.write().remove(topic);
-        let Some(queues) = self.topics.write().remove(topic) else { return Ok(()) };
+        // In the lock to the end: who makes a queue anew must not meet the old files, nor lose new ones to this.
+        let mut topics = self.topics.write();
+        let Some(queues) = topics.remove(topic) else { return Ok(()) };
         self.light.fetch_sub(if is_lmq(topic) { queues.0.len() } else { 0 }, Ordering::Relaxed);
         let mut result = Ok(());
         for queue in queues.0.values() {

@@ -257,6 +257,34 @@ fn a_deleted_topic_is_gone() {
 }
 
 #[test]
+fn a_topic_may_be_deleted_while_its_queues_are_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = QueueTable::empty(&options(dir.path()));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for phys in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let queue = table.get_or_create("T", 0);
+                if put(&queue, queue.max_offset(), phys) == Put::Written {
+                    table.note_dirty(&queue);
+                }
+            }
+        });
+        for _ in 0..300 {
+            if let Err(error) = table.delete_topic("T").and_then(|()| table.flush(0)) {
+                stop.store(true, Ordering::Relaxed);
+                panic!("{error}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    table.flush(0).unwrap();
+}
+
+#[test]
 fn a_left_over_file_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let queue = QueueTable::empty(&options(dir.path())).get_or_create("T", 0);

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -17,6 +18,7 @@ import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -124,7 +126,22 @@ final class StaticTopicScenarios {
         DefaultMQPullConsumer consumer = reader.consumer();
         Map<Integer, List<Sent>> sent = sent(context);
         int count = 0;
-        for (MessageQueue queue : reader.queues(topic)) {
+        // A broker asks others for what is theirs; one of Java's that has just started does not know their addresses yet.
+        AtomicReference<Exception> unknown = new AtomicReference<>();
+        List<MessageQueue> queues = reader.queues(topic);
+        Check.await(context, "brokers that know one another", 60, () -> {
+            try {
+                for (MessageQueue queue : queues) {
+                    consumer.minOffset(queue);
+                    consumer.maxOffset(queue);
+                }
+                return true;
+            } catch (MQClientException e) {
+                unknown.set(e);
+                return false;
+            }
+        }, unknown::get);
+        for (MessageQueue queue : queues) {
             List<Sent> expected = sent.getOrDefault(queue.getQueueId(), List.of());
             long end = expected.isEmpty() ? 0 : expected.get(expected.size() - 1).offset + 1;
             reader.awaitEnd(queue, end);
