@@ -210,20 +210,25 @@ pub fn messages_of(store: &Store, queue: &Queue) -> Vec<Message> {
     found
 }
 
-/// Appends a message with a key to a queue and makes it readable.
-pub fn send(store: &Store, topic: &str, id: i32, key: &str, body: &[u8]) -> Appended {
-    let mut props = Vec::new();
-    properties::push(&mut props, "KEYS", key.as_bytes());
-    let message = NewMessage {
+/// A message as any other, but for its properties and its body.
+pub fn message<'a>(properties: &'a [u8], body: &'a [u8]) -> NewMessage<'a> {
+    NewMessage {
         flag: 0,
         sys_flag: 0,
         born_timestamp: 1,
         born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
         reconsume_times: 0,
         prepared_transaction_offset: 0,
-        properties: &props,
+        properties,
         body,
-    };
+    }
+}
+
+/// Appends a message with a key to a queue and makes it readable.
+pub fn send(store: &Store, topic: &str, id: i32, key: &str, body: &[u8]) -> Appended {
+    let mut props = Vec::new();
+    properties::push(&mut props, "KEYS", key.as_bytes());
+    let message = message(&props, body);
     let appended = store.append(&store.queue_or_create(topic, id), &message).unwrap();
     store.dispatch();
     appended

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::faults_support::message;
 use config::{Live, MessageStoreConfig};
 use store::record::RecordView;
-use store::{
-    All, AppendError, Appended, NewMessage, Partition, ReadRequest, ReadResult, ReadStatus, Store, StoreOptions,
-};
+use store::{All, AppendError, Appended, Partition, ReadRequest, ReadResult, ReadStatus, Store, StoreOptions};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LOG_FILE: usize = 64 * 1024;
@@ -76,16 +75,7 @@ fn open_at(config: MessageStoreConfig, disk: &Arc<Disk>) -> Arc<Store> {
 }
 
 fn send_to(store: &Store, topic: &str, body: &[u8]) -> Result<Appended, AppendError> {
-    let message = NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: b"KEYS\x01k\x02",
-        body,
-    };
+    let message = message(b"KEYS\x01k\x02", body);
     let sent = store.append(&store.queue_or_create(topic, 0), &message);
     store.dispatch();
     sent

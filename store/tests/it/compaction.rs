@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::faults_support::Dir;
+use crate::faults_support::{Dir, message};
 use store::record::{RecordView, properties};
-use store::{All, NewMessage, ReadRequest, ReadResult, ReadStatus, Store, TopicPolicy};
+use store::{All, ReadRequest, ReadResult, ReadStatus, Store, TopicPolicy};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const COMPACTED: TopicPolicy = TopicPolicy { compaction: true, keep: None };
@@ -31,16 +30,7 @@ fn send_to(store: &Store, topic: &str, id: i32, key: &str, body: &str) -> i64 {
         properties::push(&mut bytes, "KEYS", key.as_bytes());
     }
     properties::push(&mut bytes, "TAGS", b"TagA");
-    let message = NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: &bytes,
-        body: body.as_bytes(),
-    };
+    let message = message(&bytes, body.as_bytes());
     let appended = store.append(&store.queue_or_create(topic, id), &message).unwrap();
     store.dispatch();
     appended.queue_offset

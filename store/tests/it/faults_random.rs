@@ -2,12 +2,11 @@
 //! or of a queue along. A failure names its seed; `FAULT_SEED=n` runs that one alone.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, messages, overwrite, zero};
+use crate::faults_support::{Dir, LOG_FILE, Message, QUEUE_FILE, check, message, messages, overwrite, zero};
 use store::record::properties;
-use store::{Inner, NewMessage, Store};
+use store::{Inner, Store};
 
 const TOPICS: [&str; 3] = ["A", "Bee", "Sea"];
 const STEPS: u64 = 60;
@@ -69,16 +68,7 @@ impl Life {
                 props
             })
             .collect();
-        let message = NewMessage {
-            flag: 0,
-            sys_flag: 0,
-            born_timestamp: 1,
-            born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-            reconsume_times: 0,
-            prepared_transaction_offset: 0,
-            properties: &props[0],
-            body: &bodies[0],
-        };
+        let message = message(&props[0], &bodies[0]);
         let store = Arc::clone(self.store.as_ref().unwrap());
         let queue = store.queue_or_create(topic, id);
         let mut starts = Vec::new();

@@ -1,6 +1,5 @@
 //! Stores that a Java broker left: everything in them must be there, and opening them must not change them.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 use crate::golden_support::{Golden, check_files, check_messages, check_places, check_queues, places, places_by_java};
 use store::{NewMessage, Store};
 

@@ -1,7 +1,6 @@
 //! Records that the Java broker wrote come out byte for byte the same when they are read and written again, and an
 //! append with the same inputs writes the same bytes.
 
-#[allow(dead_code, reason = "the golden tests use the rest")]
 use std::sync::atomic::AtomicI64;
 
 use crate::golden_support::Golden;

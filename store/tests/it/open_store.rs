@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::faults_support;
 use config::{BrokerRole, FlushDiskType, Live, MessageStoreConfig};
 use store::record::batch;
 use store::{
@@ -36,16 +37,7 @@ fn open_with(config: MessageStoreConfig, arrived: Option<OnArrival>) -> Arc<Stor
 }
 
 fn message(body: &[u8]) -> NewMessage<'_> {
-    NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: b"",
-        body,
-    }
+    faults_support::message(b"", body)
 }
 
 fn send(store: &Store, body: &[u8]) -> Result<Appended, AppendError> {

@@ -1,6 +1,5 @@
 //! The extension of consume queues: what Java wrote is read, what is written is Java's, and nothing depends on it.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;

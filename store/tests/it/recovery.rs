@@ -8,9 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::faults_support;
 use config::{Live, MessageStoreConfig};
-use store::record::{RecordView, properties};
-use store::{All, Appended, NewMessage, ReadRequest, ReadResult, ReadStatus, Store, StoreError, StoreOptions};
+use store::record::RecordView;
+use store::{All, Appended, ReadRequest, ReadResult, ReadStatus, Store, StoreError, StoreOptions};
 
 const LOG_FILE: i32 = 64 * 1024;
 const QUEUE_FILE: i32 = 2000;
@@ -73,34 +74,16 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-fn send_body(store: &Store, topic: &str, key: &str, body: &[u8]) -> Appended {
-    let mut props = Vec::new();
-    properties::push(&mut props, "KEYS", key.as_bytes());
-    let message = NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: &props,
-        body,
-    };
-    let appended = store.append(&store.queue_or_create(topic, 0), &message).unwrap();
-    store.dispatch();
-    appended
-}
-
 /// A message whose record has exactly `size` bytes.
 fn send_sized(store: &Store, topic: &str, key: &str, size: usize) -> Appended {
     let fixed = 91 + topic.len() + "KEYS".len() + key.len() + 2;
-    let appended = send_body(store, topic, key, &vec![b'x'; size - fixed]);
+    let appended = faults_support::send(store, topic, 0, key, &vec![b'x'; size - fixed]);
     assert_eq!(appended.end - appended.phys_offset, size as u64);
     appended
 }
 
 fn send(store: &Store, topic: &str, key: &str) -> Appended {
-    send_body(store, topic, key, format!("body of {key}").as_bytes())
+    faults_support::send(store, topic, 0, key, format!("body of {key}").as_bytes())
 }
 
 /// The readable messages of a queue: (queue offset, physical offset, key).
@@ -157,26 +140,13 @@ fn clean_stop() {
     store.close();
     store.close();
     assert!(!dir.path("abort").exists());
-    assert!(store.append(&store.queue_or_create("T", 0), &message_of(b"late")).is_err());
+    assert!(store.append(&store.queue_or_create("T", 0), &faults_support::message(b"", b"late")).is_err());
     drop(store);
     let store = dir.open();
     assert_eq!((read(&store, "T"), store.log_range()), (before, range));
     assert_eq!(store.flushed().get(), store.log_range().end);
     assert_eq!(send(&store, "T", "next").queue_offset, 300);
     assert_eq!(found_by_key(&store, "T", "k3"), 1);
-}
-
-fn message_of(body: &[u8]) -> NewMessage<'_> {
-    NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: b"",
-        body,
-    }
 }
 
 #[test]

@@ -5,14 +5,13 @@
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use store::record::{RecordView, properties};
-use store::{Inner, NewMessage, Store};
+use store::{Inner, Store};
 
-use super::faults_support::{Message, messages};
+use super::faults_support::{Message, message, messages};
 
 pub const TOPICS: [&str; 2] = ["Load", "Busy"];
 
@@ -100,16 +99,7 @@ fn send_some(store: &Store, load: &Load<'_>, keys: &[String], random: &mut Rando
             props
         })
         .collect();
-    let message = NewMessage {
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp: 1,
-        born_host: SocketAddr::from(([127, 0, 0, 1], 4000)),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        properties: &props[0],
-        body: &bodies[0],
-    };
+    let message = message(&props[0], &bodies[0]);
     let queue = store.queue_or_create(topic, id);
     let mut starts = Vec::new();
     let appended = if keys.len() == 1 {
