@@ -5,6 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use config::BrokerConfig;
 use remoting::SerializeType;
 
+/// How far below its listening port a broker has a second one, for what must not wait behind pulls.
+pub const VIP_DISTANCE: u16 = 2;
+
 /// Names, number and addresses of a broker.
 #[derive(Clone, Debug)]
 pub struct Identity {

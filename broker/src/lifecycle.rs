@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::identity::VIP_DISTANCE;
 use crate::metrics;
 use crate::schedule::BadDelayLevel;
 use crate::tasks;
@@ -23,9 +24,6 @@ use crate::wiring::Parts;
 /// Codes that the second port does not serve, so that pulls never delay sends there.
 const NOT_ON_VIP: [RequestCode; 3] =
     [RequestCode::PULL_MESSAGE, RequestCode::LITE_PULL_MESSAGE, RequestCode::POP_MESSAGE];
-
-/// How far below the listening port the second one is.
-const VIP_DISTANCE: u16 = 2;
 
 /// Why a broker does not start: the operator's mistake, the files, or the system.
 #[derive(Debug, Error)]

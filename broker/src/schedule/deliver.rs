@@ -8,7 +8,6 @@ use store::{NewMessage, Queue, ReadFilter, ReadRequest, ReadResult, ReadStatus};
 use super::service::ScheduleParts;
 use crate::names;
 use crate::send::properties::Known;
-use crate::slave::EscapeError;
 use crate::stats::now_millis;
 
 /// Messages of one read.
@@ -163,16 +162,7 @@ fn deliver(parts: &ScheduleParts, view: &RecordView<'_>) -> bool {
         body: view.body(),
     };
     if let Some(escape) = &parts.escape {
-        return match escape.put(topic, &message) {
-            Ok(()) => true,
-            Err(error) => {
-                // What may not go elsewhere waits for the master: nothing to tell again and again.
-                if !matches!(error, EscapeError::Off) {
-                    tracing::warn!(topic, %error, "a delayed message did not get to another broker, trying again");
-                }
-                false
-            }
-        };
+        return escape.put_or_wait("delayed", view.queue_offset(), topic, &message);
     }
     let queue = parts.store.queue_or_create(topic, queue_id);
     match parts.store.append(&queue, &message) {

@@ -80,7 +80,7 @@ impl Sender {
             let _ = write!(ids, "{comma}{}", self.message_id(phys_offset));
         };
         let new = new_message(&message, &[]);
-        let need = self.need(properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait))?;
+        let need = self.need(properties.waits())?;
         let (queue, latency) = target.queue(&self.parts.store, queue_id);
         let appended = self.timed(Some(latency), || self.parts.store.append_batch(queue, &new, &inner, &mut each))?;
         let count = inner.len() as u64;
@@ -123,7 +123,7 @@ impl Sender {
             body: cx.body(),
         };
         let new = new_message(&message, properties.as_bytes());
-        let need = self.need(properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait))?;
+        let need = self.need(properties.waits())?;
         let (queue, latency) = target.queue(&self.parts.store, queue_id);
         let appended = self.timed(Some(latency), || self.parts.store.append(queue, &new))?;
         target.count(queue_id, count as u64, appended.end - appended.phys_offset);

@@ -270,7 +270,7 @@ impl Sender {
         }
         properties.append_encoded(&self.own[usize::from(config.trace_on)]);
         let half = self.is_half(config, incoming, properties)?;
-        let waits = properties.get(Known::Wait).is_none() || properties.is_true(Known::Wait);
+        let waits = properties.waits();
         let message = Message {
             flag: incoming.flag,
             sys_flag: incoming.sys_flag,

@@ -145,6 +145,11 @@ impl Properties {
         self.get(known).is_some_and(|value| value.eq_ignore_ascii_case(b"true"))
     }
 
+    /// Whether the producer waits until the message is safe (`WAIT`); it does when it says nothing of it.
+    pub fn waits(&self) -> bool {
+        self.get(Known::Wait).is_none() || self.is_true(Known::Wait)
+    }
+
     /// Appends an entry whose name is not there yet.
     pub fn append(&mut self, known: Known, value: &[u8]) {
         self.bytes.extend_from_slice(known.name().as_bytes());

@@ -195,7 +195,7 @@ impl Sender {
             reconsume_times: taken.reconsume_times,
             body: &taken.body,
         };
-        let waits = taken.properties.get(Known::Wait).is_none() || taken.properties.is_true(Known::Wait);
+        let waits = taken.properties.waits();
         let put = self
             .need(waits)
             .and_then(|need| Ok((need, self.put(&taken.topic, taken.queue_id, &message, &mut taken.properties)?)));

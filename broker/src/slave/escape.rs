@@ -111,6 +111,19 @@ impl Escape {
         })
     }
 
+    /// As [`Escape::put`]; false: the message stays where it is. `kind` and `offset` tell in the log which it was.
+    pub fn put_or_wait(&self, kind: &str, offset: i64, topic: &str, message: &NewMessage<'_>) -> bool {
+        match self.put(topic, message) {
+            Ok(()) => true,
+            // What may not go elsewhere waits for the master: nothing to tell again and again.
+            Err(EscapeError::Off) => false,
+            Err(error) => {
+                tracing::warn!(kind, offset, topic, %error, "a message did not get to another broker, trying again");
+                false
+            }
+        }
+    }
+
     async fn send(&self, topic: &str, message: &NewMessage<'_>) -> Result<(), EscapeError> {
         let queues = self.route(topic).await?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

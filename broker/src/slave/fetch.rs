@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use store::timer::Marks;
 use thiserror::Error;
 
-use crate::identity::Identity;
+use crate::identity::{Identity, VIP_DISTANCE};
 use crate::offsets::OffsetTables;
 use crate::schedule::DelayOffsets;
 use crate::timer::TimerCounts;
@@ -29,8 +29,6 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 const TABLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long other answers may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How far below its listening port a broker serves what must not wait behind pulls.
-const VIP_DISTANCE: u16 = 2;
 
 /// Why another broker's table was not taken over. Nothing was changed.
 #[derive(Debug, Error)]
@@ -68,6 +66,74 @@ pub struct HaInfo {
     pub addr: Option<String>,
 }
 
+/// A table that comes in pages.
+trait Paged: DeserializeOwned + Default {
+    /// The field of an answer that says how many entries the table has.
+    const TOTAL: &'static str;
+    /// Whether it is asked for at the second port, as Java does.
+    const SECOND_PORT: bool;
+
+    /// Asks for the page that begins at an entry, of the table of a version; empty: of whatever version.
+    fn request(from: i32, version: &str) -> Command;
+
+    fn version(&self) -> DataVersion;
+
+    /// How many of the entries there are that pages are counted in.
+    fn entries(&self) -> usize;
+
+    fn add(&mut self, page: Self);
+}
+
+impl Paged for TopicConfigAndMapping {
+    const TOTAL: &'static str = "totalTopicNum";
+    const SECOND_PORT: bool = true;
+
+    fn request(from: i32, version: &str) -> Command {
+        let header =
+            GetAllTopicConfig { topic_seq: from, max_topic_num: Some(PAGE), data_version: Some(version.into()) };
+        Command::request(RequestCode::GET_ALL_TOPIC_CONFIG).header(&header)
+    }
+
+    fn version(&self) -> DataVersion {
+        self.data_version
+    }
+
+    fn entries(&self) -> usize {
+        self.topic_config_table.len()
+    }
+
+    fn add(&mut self, page: Self) {
+        (self.data_version, self.mapping_data_version) = (page.data_version, page.mapping_data_version);
+        self.topic_queue_mapping_detail_map.extend(page.topic_queue_mapping_detail_map);
+        self.topic_config_table.extend(page.topic_config_table);
+    }
+}
+
+impl Paged for SubscriptionGroupTable {
+    const TOTAL: &'static str = "totalGroupNum";
+    const SECOND_PORT: bool = false;
+
+    fn request(from: i32, version: &str) -> Command {
+        let header =
+            GetAllSubscriptionGroup { group_seq: from, max_group_num: Some(PAGE), data_version: Some(version.into()) };
+        Command::request(RequestCode::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).header(&header)
+    }
+
+    fn version(&self) -> DataVersion {
+        self.data_version
+    }
+
+    fn entries(&self) -> usize {
+        self.subscription_group_table.len()
+    }
+
+    fn add(&mut self, page: Self) {
+        self.data_version = page.data_version;
+        self.forbidden_table.extend(page.forbidden_table);
+        self.subscription_group_table.extend(page.subscription_group_table);
+    }
+}
+
 /// Asks other brokers.
 pub struct Fetch {
     client: Client,
@@ -89,39 +155,7 @@ impl Fetch {
     /// # Errors
     /// See [`SyncError`].
     pub async fn topics(&self, addr: &str) -> Result<TopicConfigAndMapping, SyncError> {
-        let deadline = Instant::now() + TABLE_TIMEOUT;
-        let mut whole = TopicConfigAndMapping::default();
-        let mut known: Option<DataVersion> = None;
-        let mut got = 0;
-        loop {
-            let text = known.as_ref().map(version_text).unwrap_or_default();
-            let header =
-                GetAllTopicConfig { topic_seq: got, max_topic_num: Some(PAGE), data_version: Some(text.into()) };
-            let request = Command::request(RequestCode::GET_ALL_TOPIC_CONFIG).header(&header);
-            let answer = self.vip(addr, request, PAGE_TIMEOUT).await?;
-            let page: TopicConfigAndMapping = fastjson::from_slice(&answer.body)?;
-            let total = answer.get("totalTopicNum").and_then(|total| total.parse::<i32>().ok());
-            if known.is_some_and(|known| known != page.data_version) {
-                (whole, known, got) = (TopicConfigAndMapping::default(), None, 0);
-            } else {
-                got = got.saturating_add(i32::try_from(page.topic_config_table.len()).unwrap_or(i32::MAX));
-                known = Some(page.data_version);
-                (whole.data_version, whole.mapping_data_version) = (page.data_version, page.mapping_data_version);
-                whole.topic_queue_mapping_detail_map.extend(page.topic_queue_mapping_detail_map);
-                let empty = page.topic_config_table.is_empty();
-                whole.topic_config_table.extend(page.topic_config_table);
-                match total {
-                    Some(total) if got < total && empty => return Err(SyncError::Partial),
-                    Some(total) if got < total => {}
-                    // A broker always has topics of its own.
-                    _ if whole.topic_config_table.is_empty() => return Err(SyncError::Partial),
-                    _ => return Ok(whole),
-                }
-            }
-            if Instant::now() > deadline {
-                return Err(SyncError::Partial);
-            }
-        }
+        self.pages(addr).await
     }
 
     /// All groups (201).
@@ -129,32 +163,31 @@ impl Fetch {
     /// # Errors
     /// See [`SyncError`].
     pub async fn groups(&self, addr: &str) -> Result<SubscriptionGroupTable, SyncError> {
+        self.pages(addr).await
+    }
+
+    async fn pages<T: Paged>(&self, addr: &str) -> Result<T, SyncError> {
         let deadline = Instant::now() + TABLE_TIMEOUT;
-        let mut whole = SubscriptionGroupTable::default();
+        let mut whole = T::default();
         let mut known: Option<DataVersion> = None;
         let mut got = 0;
         loop {
             let text = known.as_ref().map(version_text).unwrap_or_default();
-            let header =
-                GetAllSubscriptionGroup { group_seq: got, max_group_num: Some(PAGE), data_version: Some(text.into()) };
-            let request = Command::request(RequestCode::GET_ALL_SUBSCRIPTIONGROUP_CONFIG).header(&header);
-            let answer = self.call(addr, request, PAGE_TIMEOUT).await?;
-            let page: SubscriptionGroupTable = fastjson::from_slice(&answer.body)?;
-            let total = answer.get("totalGroupNum").and_then(|total| total.parse::<i32>().ok());
-            if known.is_some_and(|known| known != page.data_version) {
-                (whole, known, got) = (SubscriptionGroupTable::default(), None, 0);
+            let answer = self.ask(addr, T::SECOND_PORT, T::request(got, &text), PAGE_TIMEOUT).await?;
+            let page: T = fastjson::from_slice(&answer.body)?;
+            let total = answer.get(T::TOTAL).and_then(|total| total.parse::<i32>().ok());
+            if known.is_some_and(|known| known != page.version()) {
+                (whole, known, got) = (T::default(), None, 0);
             } else {
-                got = got.saturating_add(i32::try_from(page.subscription_group_table.len()).unwrap_or(i32::MAX));
-                known = Some(page.data_version);
-                whole.data_version = page.data_version;
-                whole.forbidden_table.extend(page.forbidden_table);
-                let empty = page.subscription_group_table.is_empty();
-                whole.subscription_group_table.extend(page.subscription_group_table);
+                let entries = page.entries();
+                got = got.saturating_add(i32::try_from(entries).unwrap_or(i32::MAX));
+                known = Some(page.version());
+                whole.add(page);
                 match total {
-                    Some(total) if got < total && empty => return Err(SyncError::Partial),
+                    Some(total) if got < total && entries == 0 => return Err(SyncError::Partial),
                     Some(total) if got < total => {}
-                    // A broker always has groups of its own.
-                    _ if whole.subscription_group_table.is_empty() => return Err(SyncError::Partial),
+                    // A broker always has topics and groups of its own.
+                    _ if whole.entries() == 0 => return Err(SyncError::Partial),
                     _ => return Ok(whole),
                 }
             }
@@ -201,7 +234,7 @@ impl Fetch {
     /// # Errors
     /// See [`SyncError`].
     pub async fn timer_marks(&self, addr: &str) -> Result<Marks, SyncError> {
-        let answer = self.vip(addr, Command::request(RequestCode::GET_TIMER_CHECK_POINT), TIMEOUT).await?;
+        let answer = self.ask(addr, true, Command::request(RequestCode::GET_TIMER_CHECK_POINT), TIMEOUT).await?;
         Marks::decode(&answer.body).ok_or(SyncError::Partial)
     }
 
@@ -225,19 +258,15 @@ impl Fetch {
         })
     }
 
-    async fn table<T: DeserializeOwned>(&self, addr: &str, code: RequestCode, vip: bool) -> Result<T, SyncError> {
-        let request = Command::request(code);
-        let answer = match vip {
-            true => self.vip(addr, request, TIMEOUT).await?,
-            false => self.call(addr, request, TIMEOUT).await?,
-        };
+    async fn table<T: DeserializeOwned>(&self, addr: &str, code: RequestCode, second: bool) -> Result<T, SyncError> {
+        let answer = self.ask(addr, second, Command::request(code), TIMEOUT).await?;
         // Nothing, and the word for it, are no table.
         fastjson::from_slice::<Option<T>>(&answer.body)?.ok_or(SyncError::Partial)
     }
 
-    /// Asks at the second port, or at the main one when nobody listens there.
-    async fn vip(&self, addr: &str, request: Command, timeout: Duration) -> Result<Command, SyncError> {
-        let Some(second) = vip_addr(addr) else { return self.call(addr, request, timeout).await };
+    /// Asks at the main port, or at the second one unless nobody listens there.
+    async fn ask(&self, addr: &str, second: bool, request: Command, timeout: Duration) -> Result<Command, SyncError> {
+        let Some(second) = vip_addr(addr).filter(|_| second) else { return self.call(addr, request, timeout).await };
         match self.call(&second, request.clone(), timeout).await {
             Err(SyncError::Call(ClientError::Connect { .. })) => self.call(addr, request, timeout).await,
             answered => answered,

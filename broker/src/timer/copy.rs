@@ -8,7 +8,6 @@ use store::{AppendError, NewMessage};
 use super::property;
 use super::service::TimerParts;
 use crate::names;
-use crate::slave::EscapeError;
 
 /// The longest property string that a record can have.
 const MOST_PROPERTIES: usize = i16::MAX as usize;
@@ -65,15 +64,10 @@ impl Copier {
             body: view.body(),
         };
         if let Some(escape) = &parts.escape {
-            return match escape.put(topic, &message) {
-                Ok(()) => Copied::Done,
-                Err(error) => {
-                    // What may not go elsewhere waits for the master: nothing to tell again and again.
-                    if !matches!(error, EscapeError::Off) {
-                        tracing::warn!(topic, %error, "a timed message did not get to another broker, trying again");
-                    }
-                    Copied::Later
-                }
+            return if escape.put_or_wait("timed", view.queue_offset(), topic, &message) {
+                Copied::Done
+            } else {
+                Copied::Later
             };
         }
         let queue = parts.store.queue_or_create(topic, queue_id);

@@ -25,7 +25,7 @@ use crate::names;
 use crate::offsets::Offsets;
 use crate::push::check_transaction;
 use crate::send::properties::{Known, Properties};
-use crate::slave::{Escape, EscapeError};
+use crate::slave::Escape;
 use crate::stats::{Stats, now_millis};
 use crate::topics::{PERM_READ, PERM_WRITE, TopicTable};
 
@@ -369,18 +369,10 @@ impl Checker {
             properties: self.properties.as_bytes(),
             body: view.body(),
         };
-        match escape.put(topic, &message) {
-            Ok(()) => {
-                self.parts.halves.end(offset);
-                Some(nowhere)
-            }
-            Err(error) => {
-                if !matches!(error, EscapeError::Off) {
-                    tracing::warn!(offset, topic, %error, "an open transaction did not get to another broker");
-                }
-                None
-            }
-        }
+        escape.put_or_wait("half", offset, topic, &message).then(|| {
+            self.parts.halves.end(offset);
+            nowhere
+        })
     }
 
     fn give_up(&mut self, view: &RecordView<'_>, half: &Half<'_>, notes: &mut Notes) -> Option<Appended> {
