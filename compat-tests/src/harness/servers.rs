@@ -16,8 +16,10 @@ const GET_BROKER_RUNTIME_INFO: i32 = 28;
 const GET_NAMESRV_CONFIG: i32 = 319;
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// The JVM of Java's servers, unless others are asked for: tests write little and run side by side.
-const SMALL_JVM: [&str; 3] = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"];
+/// The JVM of Java's servers, unless others are asked for: tests write little and run side by side. Without TLS a server
+/// makes no certificate for itself, which is more than half of its start.
+const SMALL_JVM: [&str; 5] =
+    ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dtls.server.mode=disabled"];
 
 /// Whose servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
