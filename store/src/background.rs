@@ -418,6 +418,17 @@ impl Core {
         result
     }
 
+    /// See [`crate::Store::compact_now`].
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn compact_now(&self) {
+        self.compaction.iter().for_each(|compaction| compaction.compact_all());
+    }
+
+    /// Topics that have compacted logs on disk.
+    pub(crate) fn compacted_topics(&self) -> Vec<Arc<str>> {
+        self.compaction.as_ref().map_or_else(Vec::new, |compaction| compaction.topics_on_disk())
+    }
+
     fn run_clean(&self) {
         while !self.stopped() {
             let interval = u64::try_from(self.options.config.load().clean_resource_interval).unwrap_or(0).max(1000);

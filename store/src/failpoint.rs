@@ -32,6 +32,11 @@ macro_rules! points {
                 match self { $(Point::$name => stringify!($name),)* }
             }
 
+            /// Whether it is a step of a compacted log.
+            pub fn is_of_compaction(self) -> bool {
+                self.name().starts_with("Compact")
+            }
+
             /// Whether the step can fail; at the others only the process can end.
             pub fn can_fail(self) -> bool {
                 match self { $(Point::$name => points!(@ $kind),)* }
@@ -97,6 +102,42 @@ points! {
     CloseFlushed fails "The log is on the device, at the end.";
     CloseDispatched fails "Everything is dispatched, at the end.";
     CloseDerived fails "Queues, index and checkpoint are on the device, at the end.";
+    CompactPart fails "The log file of a part is about to be made.";
+    CompactPair fails "The log file of a part is made, its queue file not yet.";
+    CompactReserve fails "Blocks of a part are about to be reserved.";
+    CompactRecord ends "A record is in a part, its unit not yet.";
+    CompactUnit ends "A record and its unit are in a part, and not yet counted.";
+    CompactPut ends "A record is in a compacted log and not yet in its queue.";
+    CompactClose fails "A full part is about to be closed.";
+    CompactEnd ends "The queue file of a full part is closed, the log file not yet.";
+    CompactFlush fails "A part is about to be synced.";
+    CompactFlushUnits fails "The records of a part are synced, its units not yet.";
+    CompactFlushNames fails "Sizes and names of a part are about to be synced.";
+    CompactMap fails "The keys of a compaction are about to be gathered.";
+    CompactMapped ends "The keys of a compaction are gathered.";
+    CompactNothing fails "A compaction has nothing to drop, and is about to say so.";
+    CompactClear fails "What lies in the directories of a compaction is about to be removed.";
+    CompactStage fails "A message that stays is about to be copied.";
+    CompactStaged fails "What stays is copied and on the device, without a plan yet.";
+    CompactPlan fails "The plan is about to be written.";
+    CompactPlanned ends "The plan is on the device.";
+    CompactStep fails "A file is about to go or to come by the plan.";
+    CompactSync fails "What went or came is about to be synced.";
+    CompactOpen fails "The new files are in their place and about to be opened.";
+    CompactSwap ends "The new parts are read, and it is not noted.";
+    CompactPosition fails "The position is about to be noted.";
+    CompactNoted ends "The position is noted, and the plan still there.";
+    CompactCleared ends "The plan is removed, its directories not yet.";
+    CompactLoad fails "The directories of a compacted log are about to be looked at.";
+    CompactRecover fails "An interrupted replacement is about to be carried out.";
+    CompactQueueFile fails "A queue file is about to be made from its log file.";
+    CompactQueueName fails "A queue file is made and not yet in its place.";
+    CompactCut fails "A compacted log is about to be cut where it differs from the log.";
+    CompactCutPart fails "Parts behind the cut are gone, the last one is about to be cut.";
+    CompactCutHalf fails "The queue file of a part is cut, its log file not yet.";
+    CompactCatchUp fails "A record that the compacted log misses is about to be added.";
+    CompactDelete fails "The files of a deleted topic are about to go.";
+    CompactDeleteHalf fails "The queue files of a deleted topic are gone, its log files not yet.";
 }
 
 /// Something that happened to a file, for a model of the device.

@@ -1,5 +1,6 @@
 //! The facade: opens a store directory, appends, reads, queries, closes. It only delegates.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,6 +78,17 @@ impl Store {
     /// The topics that have queues in the store.
     pub fn topics(&self) -> Vec<Arc<str>> {
         self.core.queues.topics()
+    }
+
+    /// The topics that have queues in the store, and those of which a deletion that failed left files.
+    pub fn topics_with_files(&self) -> BTreeSet<Arc<str>> {
+        self.topics().into_iter().chain(self.core.compacted_topics()).collect()
+    }
+
+    /// Compacts all queues of compaction topics that have something to compact, before this returns. For tests.
+    #[cfg(feature = "failpoints")]
+    pub fn compact_now(&self) {
+        self.core.compact_now();
     }
 
     /// Appends one message. On return the bytes are in the log and in the page cache; they are readable after

@@ -13,6 +13,7 @@ use super::part::Part;
 use super::replace::{self, files};
 use crate::abort::sync_dir;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::queue::unit::{BATCH_UNIT_LEN, Entry, Unit};
 use crate::record::RecordView;
 use crate::segment::{Segment, file_name, remove};
@@ -35,6 +36,7 @@ pub(super) struct Loaded {
 /// A file of another length than the configuration says, or with a name that is no offset: Java does not start either.
 /// Or the disk.
 pub(super) fn load(dirs: &Dirs, sizes: Sizes, clean: bool) -> Result<Loaded, StoreError> {
+    failpoint::hit(Point::CompactLoad).map_err(|source| io_error(&dirs.log, source))?;
     // An odd length is refused before anything is changed.
     check_sizes(&dirs.log, sizes.log)?;
     check_sizes(&dirs.cq, sizes.cq)?;
@@ -52,7 +54,7 @@ pub(super) fn load(dirs: &Dirs, sizes: Sizes, clean: bool) -> Result<Loaded, Sto
         remove(&path).map_err(|source| io_error(&path, source))?;
     }
     if found.position.is_none() {
-        replace::clear(dirs);
+        replace::clear_if_possible(dirs);
     }
     let doubtful = logs.len().saturating_sub(DOUBTFUL);
     let mut parts = Vec::with_capacity(logs.len());
@@ -128,12 +130,14 @@ fn make_queue_file(dirs: &Dirs, base: u64, sizes: Sizes) -> Result<(), StoreErro
     tracing::warn!(path = %path.display(), units = units.len() / BATCH_UNIT_LEN, "the queue file is made from the log file");
     let fresh = dirs.staging().cq;
     let write = || {
+        failpoint::hit(Point::CompactQueueFile)?;
         fs::create_dir_all(&fresh)?;
-        let fresh = fresh.join(&name);
+        let fresh = fresh.join(format!("{name}.new"));
         let mut file = fs::File::create(&fresh)?;
         file.write_all(&units)?;
         file.set_len(sizes.cq as u64)?;
         file.sync_all()?;
+        failpoint::hit(Point::CompactQueueName)?;
         fs::rename(&fresh, dirs.cq.join(&name))?;
         sync_dir(&dirs.cq)
     };

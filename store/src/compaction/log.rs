@@ -17,6 +17,7 @@ use super::layout::{Dirs, Sizes};
 use super::part::Part;
 use super::replace::Plan;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::record::RecordView;
 
 /// See the module's text.
@@ -114,6 +115,7 @@ impl CompactionLog {
             }
         }
         writer.next = offset + 1;
+        failpoint::pass(Point::CompactPut);
         Ok(true)
     }
 
@@ -180,8 +182,8 @@ impl CompactionLog {
         let _writer = self.writer.lock();
         self.parts.store(Arc::default());
         // The queue files first: Java refuses a log file without one.
-        for dir in [&self.dirs.cq, &self.dirs.log] {
-            match std::fs::remove_dir_all(dir) {
+        for (point, dir) in [(Point::CompactDelete, &self.dirs.cq), (Point::CompactDeleteHalf, &self.dirs.log)] {
+            match failpoint::hit(point).and_then(|()| std::fs::remove_dir_all(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(StoreError::Io { path: dir.clone(), source: error });
                 }

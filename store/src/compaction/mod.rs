@@ -36,12 +36,14 @@ use parking_lot::{Mutex, RwLock};
 pub(crate) use self::log::CompactionLog;
 
 use self::layout::{Dirs, Sizes};
+use self::load::DOUBTFUL;
+use self::part::Part;
 use self::position::Positions;
-use self::replace::Plan;
 use self::settle::Source;
 use crate::bell::Bell;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::queue::{Queue, QueueTable};
 
 /// The compacted logs of a store.
@@ -77,8 +79,11 @@ impl Compaction {
     ) -> Compaction {
         let now = config.load_full();
         let root = now.root_dir();
+        let positions = Positions::load(&root);
+        // Of topics whose deletion was interrupted.
+        positions.keep(|topic, id| Dirs::of_queue(&root, topic, id).log.is_dir());
         Compaction {
-            positions: Positions::load(&root),
+            positions,
             sizes: Sizes::of(&now),
             root,
             config,
@@ -137,16 +142,20 @@ impl Compaction {
         let mut loaded = load::load(&dirs, self.sizes, self.clean)?;
         if let Some(position) = loaded.position {
             self.positions.set(topic, id, position)?;
-            Plan::finish(&dirs);
+            failpoint::pass(Point::CompactNoted);
+            replace::clear_if_possible(&dirs);
         }
         if loaded.parts.is_empty() {
             // Of a topic of this name that was deleted.
             self.positions.remove(topic, id)?;
         } else if !self.clean {
-            settle::cut(&mut loaded.parts, (&dirs, self.sizes), source, self.positions.get(topic, id))?;
+            self.settle(&mut loaded.parts, &dirs, source)?;
         }
         let log = Arc::new(CompactionLog::new(topic, id, dirs, self.sizes, loaded.parts));
-        let added = settle::catch_up(&log, source)?;
+        let added = settle::catch_up(&log, source).inspect_err(|_| {
+            // Nobody puts on the device what was added.
+            self.unsettled.store(true, Ordering::Relaxed);
+        })?;
         if added > 0 {
             tracing::info!(topic, queue = id, added, "messages are added to the compacted log");
         }
@@ -155,6 +164,21 @@ impl Compaction {
             self.logs.lock().entry(topic.to_owned()).or_default().push(log);
             self.bell.ring();
         }
+        Ok(())
+    }
+
+    /// Cuts the parts of a queue where a crash left something else than the log has.
+    fn settle(&self, parts: &mut Vec<Arc<Part>>, dirs: &Dirs, source: Source<'_>) -> Result<(), StoreError> {
+        let (topic, id) = (source.queue.topic(), source.queue.id());
+        let position = self.positions.get(topic, id);
+        if let Some(cut) = settle::find_cut(parts, source, position) {
+            // What comes again from the log is to be compacted again. First: not after a crash in between.
+            if cut.offset <= position {
+                self.positions.set(topic, id, cut.offset - 1)?;
+            }
+            settle::cut(parts, (dirs, self.sizes), source, &cut)?;
+        }
+        parts.iter().rev().take(DOUBTFUL).for_each(|part| part.distrust());
         Ok(())
     }
 
@@ -185,6 +209,13 @@ impl Compaction {
             }
         }
         result
+    }
+
+    /// Topics that have a directory for compacted logs, whatever their policy.
+    pub(crate) fn topics_on_disk(&self) -> Vec<Arc<str>> {
+        let entries = layout::of_kinds(&self.root).into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
+        let dirs = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
+        dirs.filter_map(|entry| Some(entry.file_name().to_str()?.into())).collect()
     }
 
     /// Puts what waits on the device, of logs that have at least `least` bytes of it.

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::layout::{Dirs, END_UNIT, Sizes};
-use crate::abort::sync_parent;
+use crate::abort::sync_dir;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::queue::unit::{BATCH_UNIT_LEN, Entry, Unit};
 use crate::record::{BLANK_MIN, PHYS_OFFSET, RecordView, write_blank};
 use crate::segment::{Segment, SegmentSlice, SegmentWriter, file_name};
@@ -46,12 +47,13 @@ impl Part {
     /// # Errors
     /// One exists, or the disk.
     pub(super) fn create(dirs: &Dirs, base: u64, sizes: Sizes) -> Result<Arc<Part>, StoreError> {
-        let make = |dir: &Path, len| {
+        let make = |point, dir: &Path, len| {
             let path = dir.join(file_name(base));
-            Segment::create_sparse(&path, len).map_err(|source| io_error(&path, source))
+            let made = failpoint::hit(point).and_then(|()| Segment::create_sparse(&path, len));
+            made.map_err(|source| io_error(&path, source))
         };
-        let log = make(&dirs.log, sizes.log)?;
-        match make(&dirs.cq, sizes.cq) {
+        let log = make(Point::CompactPart, &dirs.log, sizes.log)?;
+        match make(Point::CompactPair, &dirs.cq, sizes.cq) {
             Ok(cq) => Ok(Part::over(log, cq, 0, 0, false)),
             Err(error) => {
                 // Java refuses a log file without its queue file.
@@ -97,6 +99,7 @@ impl Part {
         if dirty {
             tracing::warn!(path = %cq_path.display(), units, "what stands behind the last good unit is removed");
             clear_from(&cq_path, units * BATCH_UNIT_LEN).map_err(|source| io_error(&cq_path, source))?;
+            failpoint::hit(Point::CompactCutHalf).map_err(|source| io_error(&log_path, source))?;
             clear_from(&log_path, end.min(sizes.log)).map_err(|source| io_error(&log_path, source))?;
         }
         let cq = open(&cq_path, sizes.cq, units * BATCH_UNIT_LEN)?;
@@ -181,6 +184,12 @@ impl Part {
         self.flushed.load(Ordering::Acquire) >= self.units() && self.named.load(Ordering::Acquire)
     }
 
+    /// Takes everything for not being on the device yet: whoever wrote it has been killed.
+    pub(super) fn distrust(&self) {
+        self.flushed.store(0, Ordering::Release);
+        self.named.store(false, Ordering::Release);
+    }
+
     /// Bytes of both files that wait for the device.
     pub(super) fn unflushed(&self) -> usize {
         let flushed = self.flushed.load(Ordering::Acquire);
@@ -203,11 +212,18 @@ impl Part {
         let units = self.units();
         let (cq_to, log_to) = (self.cq.published(), self.log.published());
         let from = self.end_of(flushed);
-        self.log.flush(from..log_to).map_err(|source| io_error(self.log.path(), source))?;
-        self.cq.flush(flushed * BATCH_UNIT_LEN..cq_to).map_err(|source| io_error(self.cq.path(), source))?;
+        failpoint::hit(Point::CompactFlush)
+            .and_then(|()| self.log.flush(from..log_to))
+            .map_err(|source| io_error(self.log.path(), source))?;
+        failpoint::hit(Point::CompactFlushUnits)
+            .and_then(|()| self.cq.flush(flushed * BATCH_UNIT_LEN..cq_to))
+            .map_err(|source| io_error(self.cq.path(), source))?;
         if !self.named.load(Ordering::Acquire) {
+            failpoint::hit(Point::CompactFlushNames).map_err(|source| io_error(self.log.path(), source))?;
             for segment in [&self.log, &self.cq] {
-                let sync = || segment.sync_all().and_then(|()| sync_parent(segment.path()));
+                // The directories of queue, topic and kind may be new as well: their names are in the ones above.
+                let dirs = || segment.path().ancestors().skip(1).take(5);
+                let sync = || segment.sync_all().and_then(|()| dirs().try_for_each(sync_dir));
                 sync().map_err(|source| io_error(segment.path(), source))?;
             }
             self.named.store(true, Ordering::Release);
@@ -278,8 +294,10 @@ impl PartWriter {
             }
         };
         self.log.append(len, copy).map_err(|source| io_error(self.part.log.path(), source))?;
+        failpoint::pass(Point::CompactRecord);
         let put = |out: &mut [u8]| out.copy_from_slice(&unit.encode_batch());
         self.cq.append(BATCH_UNIT_LEN, put).map_err(|source| io_error(self.part.cq.path(), source))?;
+        failpoint::pass(Point::CompactUnit);
         self.part.units.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -292,11 +310,15 @@ impl PartWriter {
         if self.closed {
             return Ok(());
         }
+        failpoint::hit(Point::CompactClose).map_err(|source| io_error(self.part.log.path(), source))?;
         self.reserve(self.log.position() + BLANK_MIN, self.cq.position() + BATCH_UNIT_LEN)?;
+        // Whatever comes: a unit behind the one that ends the file would not be found.
+        self.closed = true;
         if self.cq.room() >= BATCH_UNIT_LEN {
             let put = |out: &mut [u8]| out.copy_from_slice(&END_UNIT);
             self.cq.append(BATCH_UNIT_LEN, put).map_err(|source| io_error(self.part.cq.path(), source))?;
         }
+        failpoint::pass(Point::CompactEnd);
         let room = self.log.room();
         if room >= BLANK_MIN {
             let blank = |out: &mut [u8]| {
@@ -306,7 +328,6 @@ impl PartWriter {
             };
             self.log.append(BLANK_MIN, blank).map_err(|source| io_error(self.part.log.path(), source))?;
         }
-        self.closed = true;
         Ok(())
     }
 
@@ -314,7 +335,8 @@ impl PartWriter {
         let reserve = |segment: &Arc<Segment>, done: &mut usize, to: usize, step: usize| {
             if to > *done {
                 let until = to.saturating_add(step);
-                segment.reserve(*done..until).map_err(|source| io_error(segment.path(), source))?;
+                let reserved = failpoint::hit(Point::CompactReserve).and_then(|()| segment.reserve(*done..until));
+                reserved.map_err(|source| io_error(segment.path(), source))?;
                 *done = until;
             }
             Ok(())

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::ROOT;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::json_file::{JsonFile, Parsed};
 
 /// The file.
@@ -43,6 +44,13 @@ impl Positions {
         Positions { file, offsets: Mutex::new(offsets) }
     }
 
+    /// Forgets the queues that `exists` does not know; on disk with the next save.
+    pub(super) fn keep(&self, exists: impl Fn(&str, i32) -> bool) {
+        let of_queue =
+            |key: &str| key.rsplit_once('_').is_some_and(|(topic, id)| id.parse().is_ok_and(|id| exists(topic, id)));
+        self.offsets.lock().retain(|key, _| of_queue(key));
+    }
+
     /// The last queue offset that the last compaction looked at; -1 before the first.
     pub(super) fn get(&self, topic: &str, id: i32) -> i64 {
         self.offsets.lock().get(&key(topic, id)).copied().unwrap_or(-1)
@@ -54,6 +62,8 @@ impl Positions {
     /// The disk.
     pub(super) fn set(&self, topic: &str, id: i32, offset: i64) -> Result<(), StoreError> {
         self.offsets.lock().insert(key(topic, id), offset);
+        failpoint::hit(Point::CompactPosition)
+            .map_err(|source| StoreError::Io { path: self.file.path().to_owned(), source })?;
         self.save()
     }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::Dirs;
 use crate::abort::sync_dir;
 use crate::error::StoreError;
-use crate::failpoint::{self, Event};
+use crate::failpoint::{self, Event, Point};
 use crate::json_file::{JsonFile, Parsed};
 use crate::segment::{file_name, remove};
 
@@ -56,7 +56,10 @@ impl Plan {
             sync_dir(dir).map_err(|source| io_error(dir, source))?;
         }
         let text = serde_json::to_string(self).unwrap_or_default();
-        JsonFile::new(staging.log.join(PLAN)).save(&text)
+        point(Point::CompactPlan, &staging.log)?;
+        JsonFile::new(staging.log.join(PLAN)).save(&text)?;
+        failpoint::pass(Point::CompactPlanned);
+        Ok(())
     }
 
     /// Carries the plan out, or what is left of it.
@@ -64,7 +67,7 @@ impl Plan {
     /// # Errors
     /// The disk; try again.
     pub(super) fn apply(&self, dirs: &Dirs) -> Result<(), StoreError> {
-        self.steps(dirs, &mut || Ok(()))
+        self.steps(dirs, &mut || point(Point::CompactStep, &dirs.log))
     }
 
     /// Calls `step` before each change of a directory.
@@ -92,11 +95,6 @@ impl Plan {
         }
         Ok(())
     }
-
-    /// Removes the plan and its directories, when everything that follows from it is on the device.
-    pub(super) fn finish(dirs: &Dirs) {
-        clear(dirs);
-    }
 }
 
 /// Finishes or takes back what a crash interrupted, of ours or of Java's.
@@ -109,11 +107,12 @@ pub(super) fn recover(dirs: &Dirs) -> Result<Found, StoreError> {
     let parse = |text: &str| serde_json::from_str::<Plan>(text).map_err(|error| error.to_string());
     if let Parsed::Text { value: plan, .. } = plan.load_with(parse)? {
         tracing::info!(dir = %dirs.log.display(), "a compaction was interrupted while it put its files in place: done now");
+        point(Point::CompactRecover, &dirs.log)?;
         plan.apply(dirs)?;
         found.position = Some(plan.position);
     } else {
         found.distrust_queue_files = take_back(dirs)?;
-        clear(dirs);
+        clear_if_possible(dirs);
     }
     Ok(found)
 }
@@ -135,8 +134,8 @@ fn take_back(dirs: &Dirs) -> Result<bool, StoreError> {
     for (path, _) in &queue_marked {
         gone(path)?;
     }
-    // All log files are in place, and not all queue files.
-    let between = !before && !files(&dirs.staging().cq)?.is_empty();
+    // All log files are in place, and not all queue files. (One that we were making has a suffix.)
+    let between = !before && files(&dirs.staging().cq)?.iter().any(|path| path.extension().is_none());
     let interrupted = !marked.is_empty() || !queue_marked.is_empty() || between;
     if interrupted {
         tracing::warn!(dir = %dirs.log.display(), "a compaction was interrupted: queue files are made again");
@@ -169,22 +168,41 @@ fn renamed(files: &[PathBuf]) -> Vec<(PathBuf, String)> {
     files.iter().filter_map(|path| Some((path.clone(), name(path)?))).collect()
 }
 
-/// Removes the staging directories with what is in them.
-pub(super) fn clear(dirs: &Dirs) {
+/// Removes the staging directories with what is in them, the plan first; on the device when it returns.
+///
+/// # Errors
+/// The disk. A plan may still be there: it may be carried out again, and no file may come beside it.
+pub(super) fn clear(dirs: &Dirs) -> Result<(), StoreError> {
     let staging = dirs.staging();
-    // The plan goes with the logs' directory; nothing depends on what is in the other one then.
-    for dir in [&staging.log, &staging.cq] {
-        let plan = dir.join(PLAN);
-        for path in [plan.with_extension("json.tmp"), plan.with_extension("json.bak"), plan] {
-            let _ = remove(&path);
-        }
+    if !staging.log.exists() && !staging.cq.exists() {
+        return Ok(());
+    }
+    point(Point::CompactClear, &staging.log)?;
+    let plan = staging.log.join(PLAN);
+    for path in [plan.with_extension("json.tmp"), plan.with_extension("json.bak"), plan] {
+        gone(&path)?;
+    }
+    sync(&staging.log)?;
+    failpoint::pass(Point::CompactCleared);
+    // Queue files without log files look as if Java had been interrupted: see `take_back`.
+    for (dir, above) in [(&staging.cq, &dirs.cq), (&staging.log, &dirs.log)] {
         match fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::error!(dir = %dir.display(), %error, "could not be removed");
-            }
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(dir, error)),
+            _ => sync(above)?,
         }
     }
+    Ok(())
+}
+
+/// As [`clear`], for whom it does not matter whether it succeeds.
+pub(super) fn clear_if_possible(dirs: &Dirs) {
+    if let Err(error) = clear(dirs) {
+        tracing::error!(dir = %dirs.log.display(), %error, "what a compaction left could not be removed");
+    }
+}
+
+fn point(point: Point, path: &Path) -> Result<(), StoreError> {
+    failpoint::hit(point).map_err(|source| io_error(path, source))
 }
 
 fn gone(path: &Path) -> Result<(), StoreError> {
@@ -204,7 +222,7 @@ fn moved(from: &Path, to: &Path) -> Result<(), StoreError> {
 }
 
 fn sync(dir: &Path) -> Result<(), StoreError> {
-    match sync_dir(dir) {
+    match failpoint::hit(Point::CompactSync).and_then(|()| sync_dir(dir)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result.map_err(|source| io_error(dir, source)),
     }
@@ -283,7 +301,7 @@ mod tests {
                 for at in [&dirs.log, &dirs.cq] {
                     assert_eq!(content(at), row(&expected), "{new:?} after {steps}");
                 }
-                Plan::finish(&dirs);
+                clear(&dirs).unwrap();
                 assert!(!dirs.staging().log.exists());
                 if whole {
                     assert!(steps > 2);

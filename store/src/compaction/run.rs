@@ -14,6 +14,7 @@ use super::part::Part;
 use super::position::Positions;
 use super::replace::{self, Plan};
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::queue::unit::Entry;
 use crate::record::RecordView;
 use crate::segment::SegmentSlice;
@@ -54,7 +55,11 @@ impl Job<'_> {
         if fresh.is_empty() || self.ends(log) {
             return Ok(None);
         }
+        let point =
+            |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: log.dirs.log.clone(), source });
+        point(Point::CompactMap)?;
         let map = self.map(log, &fresh, position)?;
+        failpoint::pass(Point::CompactMapped);
         let mut done = Compacted::default();
         for part in old {
             self.each(log, part, |_, record| {
@@ -67,18 +72,16 @@ impl Job<'_> {
             return Ok(None);
         }
         if done.kept == done.read {
+            point(Point::CompactNothing)?;
             self.positions.set(log.topic(), log.id(), map.last())?;
             return Ok(Some(done));
         }
         match self.stage(log, old, &map) {
             Ok(Some(plan)) => self.carry_out(log, plan, &mut pending).map(|()| Some(done)),
-            Ok(None) => {
-                replace::clear(&log.dirs);
-                Ok(None)
-            }
-            Err(error) => {
-                replace::clear(&log.dirs);
-                Err(error)
+            stopped => {
+                // What cannot be removed now the next compaction removes, or the next start.
+                replace::clear_if_possible(&log.dirs);
+                stopped.map(|_| None)
             }
         }
     }
@@ -113,15 +116,19 @@ impl Job<'_> {
 
     /// Writes what stays into new files, which are on the device then. `None` when it is to give up.
     fn stage(&self, log: &CompactionLog, old: &[Arc<Part>], map: &OffsetMap) -> Result<Option<Plan>, StoreError> {
-        replace::clear(&log.dirs);
+        // Files beside a plan that was not removed would be taken for the ones that it means.
+        replace::clear(&log.dirs)?;
+        let point =
+            |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: log.dirs.log.clone(), source });
         let mut made: Vec<Arc<Part>> = Vec::new();
         let mut appender = Appender::new(log.dirs.staging(), log.sizes, None);
         for part in old {
             self.each(log, part, |unit, record| {
-                if stays(record, map)
-                    && let Place::New(part) = appender.append(record, unit.unit.tags_code)?
-                {
-                    made.push(part);
+                if stays(record, map) {
+                    point(Point::CompactStage)?;
+                    if let Place::New(part) = appender.append(record, unit.unit.tags_code)? {
+                        made.push(part);
+                    }
                 }
                 Ok(())
             })?;
@@ -131,29 +138,26 @@ impl Job<'_> {
         }
         appender.close()?;
         made.iter().try_for_each(|part| part.flush())?;
+        point(Point::CompactStaged)?;
         let bases = |parts: &[Arc<Part>]| parts.iter().map(|part| part.base()).collect::<Vec<_>>();
         Ok(Some(Plan { old: bases(old), new: bases(&made), position: map.last() }))
     }
 
-    /// Puts new files in the place of the old ones. On an error the plan is `pending`.
+    /// Puts new files in the place of the old ones. On an error the plan is `pending`: each step may be done again.
     fn carry_out(&self, log: &CompactionLog, plan: Plan, pending: &mut Option<Plan>) -> Result<(), StoreError> {
-        let replaced = || {
+        let open = |base: &u64| Part::open(&log.dirs, *base, log.sizes, true);
+        let work = || {
             plan.write(&log.dirs)?;
             plan.apply(&log.dirs)?;
-            plan.new.iter().map(|base| Part::open(&log.dirs, *base, log.sizes, true)).collect::<Result<Vec<_>, _>>()
+            failpoint::hit(Point::CompactOpen)
+                .map_err(|source| StoreError::Io { path: log.dirs.log.clone(), source })?;
+            log.replace(&plan.old, plan.new.iter().map(open).collect::<Result<Vec<_>, _>>()?);
+            failpoint::pass(Point::CompactSwap);
+            self.positions.set(log.topic(), log.id(), plan.position)?;
+            failpoint::pass(Point::CompactNoted);
+            replace::clear(&log.dirs)
         };
-        match replaced() {
-            Ok(parts) => {
-                log.replace(&plan.old, parts);
-                self.positions.set(log.topic(), log.id(), plan.position)?;
-                Plan::finish(&log.dirs);
-                Ok(())
-            }
-            Err(error) => {
-                *pending = Some(plan);
-                Err(error)
-            }
-        }
+        work().inspect_err(|_| *pending = Some(plan.clone()))
     }
 
     /// Visits the records of a part, until it is to give up.

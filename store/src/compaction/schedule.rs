@@ -35,6 +35,12 @@ impl Compaction {
         self.bell.ring();
     }
 
+    /// Compacts all queues. For tests.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn compact_all(&self) {
+        self.compact(&self.all(), &|| false);
+    }
+
     /// Compacts these queues.
     pub(super) fn compact(&self, logs: &[Arc<CompactionLog>], stopped: &(dyn Fn() -> bool + Sync)) {
         let config = self.config.load_full();

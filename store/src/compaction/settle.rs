@@ -13,6 +13,7 @@ use super::log::CompactionLog;
 use super::part::Part;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
+use crate::failpoint::{self, Point};
 use crate::queue::Queue;
 use crate::queue::unit::Entry;
 use crate::record::{PHYS_OFFSET, RecordView};
@@ -70,37 +71,21 @@ impl Source<'_> {
     }
 }
 
-/// Cuts the parts, after a crash, where they do not agree with the log. `position` is up to where the queue has been
-/// compacted: behind it no offset is missing.
-///
-/// # Errors
-/// The disk.
-pub(super) fn cut(
-    parts: &mut Vec<Arc<Part>>,
-    (dirs, sizes): (&Dirs, Sizes),
-    source: Source<'_>,
-    position: i64,
-) -> Result<(), StoreError> {
-    let from = parts.len().saturating_sub(DOUBTFUL);
-    let Some((at, units)) = first_bad(parts, from, source, position) else { return Ok(()) };
-    let queue = source.queue;
-    for part in parts.drain(at + 1..).rev() {
-        part.delete();
-    }
-    let Some(part) = parts.pop() else { return Ok(()) };
-    let base = part.base();
-    tracing::warn!(topic = queue.topic(), queue = queue.id(), base, units, "the compacted log is cut behind a crash");
-    if units == 0 {
-        part.delete();
-        return Ok(());
-    }
-    drop(part);
-    parts.push(Part::cut(dirs, base, sizes, units)?);
-    Ok(())
+/// From where on the parts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Index of the part.
+    at: usize,
+    /// How many of its units stay.
+    units: usize,
+    /// Queue offset from which on the log gives everything again.
+    pub(super) offset: i64,
 }
 
-/// Part and unit from which on the parts go.
-fn first_bad(parts: &[Arc<Part>], from: usize, source: Source<'_>, position: i64) -> Option<(usize, usize)> {
+/// Where the last parts, after a crash, do not agree with the log any more. `position` is up to where the queue has been
+/// compacted: behind it no offset is missing.
+pub(super) fn find_cut(parts: &[Arc<Part>], source: Source<'_>, position: i64) -> Option<Cut> {
+    let from = parts.len().saturating_sub(DOUBTFUL);
     let mut last = from.checked_sub(1).and_then(|before| parts.get(before)?.last_offset());
     for (at, part) in parts.iter().enumerate().skip(from) {
         for index in 0..part.units() {
@@ -109,7 +94,7 @@ fn first_bad(parts: &[Arc<Part>], from: usize, source: Source<'_>, position: i64
             let missing = index == 0 && unit.offset > expected && unit.offset > position + 1;
             let agrees = source.agrees(part, &unit);
             if (missing || !agrees) && (source.covers(expected) || unit.offset >= source.queue.max_offset()) {
-                return Some((at, index));
+                return Some(Cut { at, units: index, offset: expected });
             }
             if !agrees {
                 // The log has nothing better.
@@ -119,6 +104,35 @@ fn first_bad(parts: &[Arc<Part>], from: usize, source: Source<'_>, position: i64
         }
     }
     None
+}
+
+/// Cuts the parts. After a crash in between there is the same, or a later place to cut.
+///
+/// # Errors
+/// The disk.
+pub(super) fn cut(
+    parts: &mut Vec<Arc<Part>>,
+    (dirs, sizes): (&Dirs, Sizes),
+    source: Source<'_>,
+    cut: &Cut,
+) -> Result<(), StoreError> {
+    let queue = source.queue;
+    let point = |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: dirs.log.clone(), source });
+    point(Point::CompactCut)?;
+    for part in parts.drain(cut.at + 1..).rev() {
+        part.delete();
+    }
+    point(Point::CompactCutPart)?;
+    let Some(part) = parts.pop() else { return Ok(()) };
+    let (base, units) = (part.base(), cut.units);
+    tracing::warn!(topic = queue.topic(), queue = queue.id(), base, units, "the compacted log is cut behind a crash");
+    if units == 0 {
+        part.delete();
+        return Ok(());
+    }
+    drop(part);
+    parts.push(Part::cut(dirs, base, sizes, units)?);
+    Ok(())
 }
 
 /// Adds what the log has and the compacted log has not; returns how many records. From then on no offset is given that the
@@ -137,6 +151,8 @@ pub(super) fn catch_up(compacted: &CompactionLog, source: Source<'_>) -> Result<
             at = entry.next_offset();
             let Some(bytes) = source.slice(&entry) else { continue };
             let Ok(record) = RecordView::parse(&bytes) else { continue };
+            failpoint::hit(Point::CompactCatchUp)
+                .map_err(|source| StoreError::Io { path: compacted.dirs.log.clone(), source })?;
             added += usize::from(compacted.put(&record, entry.unit.tags_code)?);
         }
         if at == before {

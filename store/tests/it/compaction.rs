@@ -5,35 +5,23 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::faults_support::{Dir, message};
-use store::record::{RecordView, properties};
-use store::{All, ReadRequest, ReadResult, ReadStatus, Store, TopicPolicy};
+use crate::compaction_support::{COMPACTED, Message, all_of, page, try_send};
+use crate::faults_support::Dir;
+use store::Store;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const COMPACTED: TopicPolicy = TopicPolicy { compaction: true, keep: None };
 /// Forty records a file, of the log files the shortest.
 const CONF: &str = "compactionCqMappedFileSize=1886\ncompactionMappedFileSize=1\n";
 /// Compactions do not happen by themselves.
 const NEVER: &str = "compactionScheduleInternal=100000000\n";
 const SOON: &str = "compactionScheduleInternal=50\ncompactionThreadNum=2\n";
 
-/// Offset, key and body.
-type Message = (i64, String, String);
-
 fn dir(more: &str) -> Dir {
     Dir::new().with(CONF).with(more)
 }
 
 fn send_to(store: &Store, topic: &str, id: i32, key: &str, body: &str) -> i64 {
-    let mut bytes = Vec::new();
-    if !key.is_empty() {
-        properties::push(&mut bytes, "KEYS", key.as_bytes());
-    }
-    properties::push(&mut bytes, "TAGS", b"TagA");
-    let message = message(&bytes, body.as_bytes());
-    let appended = store.append(&store.queue_or_create(topic, id), &message).unwrap();
-    store.dispatch();
-    appended.queue_offset
+    try_send(store, topic, id, key, body).unwrap()
 }
 
 /// Sends `count` messages with few keys; the bodies are numbered through.
@@ -47,34 +35,8 @@ fn send(store: &Store, count: usize, keys: usize) -> Vec<Message> {
     sent
 }
 
-fn page(store: &Store, topic: &str, offset: i64) -> ReadResult {
-    let mut result = ReadResult::default();
-    let request = ReadRequest { offset, max_messages: 32, max_bytes: i32::MAX };
-    store.read(&store.queue(topic, 0).unwrap(), &request, &All, &mut result);
-    result
-}
-
 fn all(store: &Store, topic: &str) -> Vec<Message> {
-    let mut found = Vec::new();
-    let mut offset = 0;
-    loop {
-        let result = page(store, topic, offset);
-        if result.status != ReadStatus::Found {
-            assert!(
-                matches!(result.status, ReadStatus::OffsetOverflowOne | ReadStatus::NoMessageInQueue),
-                "{result:?}"
-            );
-            return found;
-        }
-        for record in &result.records {
-            let record = RecordView::parse(record).unwrap();
-            assert!(record.body_crc_fits() && record.topic() == topic);
-            let body = String::from_utf8(record.body().to_vec()).unwrap();
-            found.push((record.queue_offset(), record.keys().unwrap_or_default().to_owned(), body));
-        }
-        assert!(result.next_offset > offset && found.is_sorted());
-        offset = result.next_offset;
-    }
+    all_of(store, topic, 0)
 }
 
 /// The last message of each key, in order.
@@ -124,7 +86,7 @@ fn the_last_value_of_each_key_stays_through_restarts() {
             assert!(now.contains(&message), "{message:?}");
         }
         assert!(now.iter().all(|message| sent.contains(message)));
-        assert_eq!(page(&store, "C", 0).max_offset, sent.len() as i64);
+        assert_eq!(page(&store, "C", 0, 0).max_offset, sent.len() as i64);
         // An ordinary topic beside it has everything.
         send_to(&store, "Plain", 0, "key", "x");
         assert_eq!(all(&store, "Plain").len(), round + 1);

@@ -1,6 +1,8 @@
 //! Tests of a whole store, in one program: it links once. A file is a module. Tests that change what belongs to the
 //! process are programs of their own.
 
+#[path = "../compaction_support/mod.rs"]
+mod compaction_support;
 #[path = "../faults_support/mod.rs"]
 mod faults_support;
 mod golden_support;

@@ -31,7 +31,7 @@ impl Handler for CleanUnusedTopic {
         let drop_stats = self.config.load().auto_delete_unused_stats;
         let mut topics = 0;
         // The store's list first: a topic is in the table before it has a queue.
-        for topic in self.store.topics() {
+        for topic in self.store.topics_with_files() {
             let kept = self.topics.contains(&topic)
                 || self.topics.system.contains(&topic)
                 || topic.starts_with(names::LMQ_PREFIX);
