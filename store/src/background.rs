@@ -77,6 +77,9 @@ pub(crate) struct Core {
     abort: AbortFile,
     lock: Mutex<Option<StoreLock>>,
     sync_flush: bool,
+    /// Something that is derived from the log could not be synced. Later syncs say nothing about what was lost then: until
+    /// the next start the checkpoint stays where it is, from where everything is made again.
+    derived_failed: AtomicBool,
     stopped: AtomicBool,
     threads: Mutex<Threads>,
     reput: Bell,
@@ -118,6 +121,7 @@ impl Core {
             abort,
             lock: Mutex::new(Some(lock)),
             sync_flush,
+            derived_failed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             threads: Mutex::new(threads),
             reput: Bell::default(),
@@ -368,19 +372,28 @@ impl Core {
     }
 
     fn flush_some(&self, least: usize) -> Result<(), StoreError> {
-        self.queues.flush(least)?;
-        self.flush_compacted(least)?;
-        self.flush_index()
+        let done = self
+            .queues
+            .flush(least)
+            .and_then(|()| self.flush_compacted(least))
+            .and_then(|()| self.index.as_ref().map_or(Ok(0), |index| index.flush_full()));
+        // Without room nothing was begun.
+        if let Err(error) = &done
+            && !error.is_no_space()
+            && !self.derived_failed.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(%error, "the checkpoint stays until the next start, which makes queues and index again from there");
+        }
+        self.note_indexed(done?)
     }
 
     fn flush_compacted(&self, least: usize) -> Result<(), StoreError> {
         self.compaction.as_ref().map_or(Ok(()), |compaction| compaction.flush(least))
     }
 
-    fn flush_index(&self) -> Result<(), StoreError> {
-        let Some(index) = &self.index else { return Ok(()) };
-        let timestamp = index.flush_full()?;
-        if timestamp > self.checkpoint.index_msg_timestamp.get() {
+    fn note_indexed(&self, timestamp: i64) -> Result<(), StoreError> {
+        let failed = self.derived_failed.load(Ordering::Relaxed);
+        if !failed && timestamp > self.checkpoint.index_msg_timestamp.get() {
             self.checkpoint.index_msg_timestamp.set(timestamp);
             self.checkpoint.flush()?;
         }
@@ -390,11 +403,9 @@ impl Core {
     /// See [`crate::Store::sync_all`].
     pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
         let (timestamp, phys) = self.dispatcher.last();
-        self.queues.flush(0)?;
-        self.flush_compacted(0)?;
-        self.flush_index()?;
+        self.flush_some(0)?;
         // The checkpoint must not say more of the log than the disk has.
-        if timestamp > 0 && self.flusher.flush() {
+        if timestamp > 0 && self.flusher.flush() && !self.derived_failed.load(Ordering::Relaxed) {
             self.checkpoint.logics_msg_timestamp.raise(timestamp);
             self.checkpoint.logics_phys_offset.raise(phys);
         }
@@ -407,17 +418,6 @@ impl Core {
         }
     }
 
-    /// See [`crate::Store::set_topic_policy`].
-    pub(crate) fn set_topic_policy(&self, topic: &str, policy: TopicPolicy) -> Result<(), StoreError> {
-        let Some(compaction) = self.compaction.as_ref().filter(|_| policy.compaction) else {
-            self.retention.set(topic, policy.keep, &self.queues, &self.log, now_millis());
-            return Ok(());
-        };
-        let result = self.dispatcher.paused(|| compaction.declare(topic, &self.queues));
-        self.dispatch();
-        result
-    }
-
     /// See [`crate::Store::compact_now`].
     #[cfg(feature = "failpoints")]
     pub(crate) fn compact_now(&self) {
@@ -427,6 +427,17 @@ impl Core {
     /// Topics that have compacted logs on disk.
     pub(crate) fn compacted_topics(&self) -> Vec<Arc<str>> {
         self.compaction.as_ref().map_or_else(Vec::new, |compaction| compaction.topics_on_disk())
+    }
+
+    /// See [`crate::Store::set_topic_policy`].
+    pub(crate) fn set_topic_policy(&self, topic: &str, policy: TopicPolicy) -> Result<(), StoreError> {
+        let Some(compaction) = self.compaction.as_ref().filter(|_| policy.compaction) else {
+            self.retention.set(topic, policy.keep, &self.queues, &self.log, now_millis());
+            return Ok(());
+        };
+        let result = self.dispatcher.paused(|| compaction.declare(topic, &self.queues));
+        self.dispatch();
+        result
     }
 
     fn run_clean(&self) {
@@ -538,6 +549,10 @@ impl Core {
         if self.compaction.as_ref().is_some_and(|compaction| compaction.is_unsettled()) {
             let source = io::Error::other("a compacted log could not be brought in line with the log");
             return Err(StoreError::Io { path: self.root().join("compaction"), source });
+        }
+        if self.derived_failed.load(Ordering::Relaxed) {
+            let source = io::Error::other("queues or index could not be synced in this life");
+            return Err(StoreError::Io { path: self.root(), source });
         }
         point(Point::CloseDerived)?;
         self.abort.remove()

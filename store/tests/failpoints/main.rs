@@ -8,6 +8,7 @@
 mod compaction;
 #[path = "../compaction_support/mod.rs"]
 mod compaction_support;
+mod derived;
 #[path = "../faults_support/mod.rs"]
 mod faults_support;
 #[path = "../load_support/mod.rs"]
