@@ -295,8 +295,12 @@ mod tests {
     }
 
     fn setup(config: MessageStoreConfig) -> Setup {
+        setup_with(config, 4096)
+    }
+
+    fn setup_with(config: MessageStoreConfig, file: usize) -> Setup {
         let dir = tempfile::tempdir().unwrap();
-        let log = Arc::new(CommitLog::load(dir.path().join("commitlog"), 4096).unwrap());
+        let log = Arc::new(CommitLog::load(dir.path().join("commitlog"), file).unwrap());
         let checkpoint = Arc::new(Checkpoint::open(&dir.path().join("checkpoint")).unwrap());
         let flusher = Flusher::new(Arc::clone(&log), 0, Arc::clone(&checkpoint), Arc::new(Live::new(config)));
         Setup { dir, log, checkpoint, flusher }
@@ -404,6 +408,17 @@ mod tests {
                 append(&setup.log, 3000).unwrap();
             }
             assert!(setup.flusher.flushed().wait(4 * PAGE, LIMIT));
+        });
+    }
+
+    #[test]
+    fn much_waits_for_no_interval() {
+        let setup = setup_with(never(), 32 << 20);
+        running(&setup, || {
+            while setup.log.wrote().get() < FLUSH_BYTES {
+                append(&setup.log, 4000).unwrap();
+            }
+            assert!(setup.flusher.flushed().wait(FLUSH_BYTES, LIMIT));
         });
     }
 

@@ -1,6 +1,11 @@
 //! Stores that a Java broker left: everything in them must be there, and opening them must not change them.
 
-use crate::golden_support::{Golden, check_files, check_messages, check_places, check_queues, places, places_by_java};
+use std::collections::BTreeMap;
+
+use crate::golden_support::{
+    Golden, check_checkpoint, check_files, check_log, check_messages, check_names, check_places, check_queues, places,
+    places_by_java, records,
+};
 use store::{NewMessage, Store};
 
 /// What an open and close of a cleanly stopped store must leave as it is.
@@ -9,14 +14,20 @@ const DATA: [&str; 5] = ["commitlog", "consumequeue", "consumequeue_ext", "batch
 /// Every message and offset of the manifest; then the same again in a second life; not a byte of the data changes.
 fn opens_whole_and_unchanged(name: &str) {
     let golden = Golden::unpack(name);
+    check_names(&golden);
+    check_checkpoint(&golden);
     let before = golden.fingerprint(&DATA);
     let (found, said) = check_files(&golden);
     assert!(found.errors == 0 && found.records > 0 && found.units > 0 && found.entries > 0, "{said}");
-    for _ in 0..2 {
+    for life in 0..2 {
         let store = golden.open();
         check_queues(&store, &golden.manifest["queues"], &golden.manifest["commitlog"]["records_not_in_messages"]);
         check_messages(&store, &golden.manifest);
+        check_log(&store, &golden.manifest);
         assert_eq!(store.log_range().end as i64, golden.manifest["commitlog"]["end_of_data"].as_i64().unwrap());
+        if life == 0 {
+            println!("{name}: {}", golden.counts());
+        }
         store.close();
         assert_eq!(before, golden.fingerprint(&DATA));
     }
@@ -52,6 +63,37 @@ fn pop_long_names() {
     opens_whole_and_unchanged("pop_long_names");
 }
 
+/// Check points and acknowledgements of pop, as often as Java had written them: first into the timer's topic, then into the
+/// revive topic. The manifests list those that were there at the dump; the others are among the log's later records.
+#[test]
+fn pop_records() {
+    for (name, points, acks) in [("pop", 48, 93), ("pop_long_names", 9, 14)] {
+        let golden = Golden::unpack(name);
+        let store = golden.open();
+        let mut found: BTreeMap<(String, String), i64> = BTreeMap::new();
+        let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for topic in ["rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster"] {
+            for record in store.queues_of(topic).iter().flat_map(|queue| records(&store, queue)) {
+                let view = store::record::RecordView::parse(&record).unwrap();
+                let body: serde_json::Value = serde_json::from_slice(view.body()).unwrap();
+                let tag = view.properties().get("TAGS").unwrap().to_owned();
+                // Whose message it is about, and which: offsets of a check point, the one of an acknowledgement.
+                assert!(["bn", "c", "t", "pt", "q", "so"].iter().all(|field| !body[*field].is_null()), "{body}");
+                assert!(!body[if tag == "ck" { "d" } else { "ao" }].is_null(), "{body}");
+                assert_eq!(view.properties().get("REAL_TOPIC"), Some("rmq_sys_REVIVE_LOG_DefaultCluster"));
+                keys.entry(topic.to_owned()).or_default().push(view.uniq_key().unwrap().to_owned());
+                *found.entry((topic.to_owned(), tag)).or_default() += 1;
+            }
+        }
+        let expected = ["rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_wheel_timer"]
+            .map(|topic| [((topic.to_owned(), "ack".to_owned()), acks), ((topic.to_owned(), "ck".to_owned()), points)]);
+        assert_eq!(found, expected.concat().into_iter().collect());
+        keys.values_mut().for_each(|keys| keys.sort());
+        assert_eq!(keys["rmq_sys_wheel_timer"], keys["rmq_sys_REVIVE_LOG_DefaultCluster"], "{name}");
+        println!("{name}: {found:?}");
+    }
+}
+
 #[test]
 fn sql_filter_ext() {
     opens_whole_and_unchanged("sql_filter_ext");
@@ -60,11 +102,15 @@ fn sql_filter_ext() {
 #[test]
 fn unclean_sigkill() {
     let golden = Golden::unpack("unclean_sigkill");
+    check_names(&golden);
+    check_checkpoint(&golden);
+    println!("unclean_sigkill: {}", golden.counts());
     for _ in 0..2 {
         let store = golden.open();
         check_queues(&store, &golden.manifest["queues"], &golden.manifest["commitlog"]["records_not_in_messages"]);
         check_messages(&store, &golden.manifest);
         check_places(&places(&store), &places_by_java(&golden.manifest), &[]);
+        check_log(&store, &golden.manifest);
         store.close();
         let (found, said) = check_files(&golden);
         assert_eq!(found.errors, 0, "{said}");

@@ -3,6 +3,7 @@
 //! A kill is a copy of the directory taken while the store is open: exactly what the page cache would leave.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,46 @@ fn one_store_a_directory() {
     assert!(matches!(dir.try_open(), Err(StoreError::Locked { .. })));
     store.close();
     dir.open();
+}
+
+/// Takes the lock as Java's `FileChannel.tryLock` does, tells what came of it, and holds it until its input ends. Does nothing
+/// in the ordinary run of all tests.
+#[test]
+fn the_process_with_the_lock() {
+    let Ok(path) = std::env::var("STORE_LOCK") else { return };
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+    let taken = rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+    println!("\nlock {taken}");
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn one_store_a_directory_whoever_has_it() {
+    let dir = Dir::new();
+    dir.open().close();
+    let other = || {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "recovery::the_process_with_the_lock", "--nocapture"])
+            .env("STORE_LOCK", dir.path("lock"))
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok).find(|line| line.starts_with("lock ")).unwrap();
+        (process, said == "lock true")
+    };
+    let (mut process, taken) = other();
+    assert!(taken);
+    assert!(matches!(dir.try_open(), Err(StoreError::Locked { .. })));
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    let store = dir.open();
+    let (mut process, taken) = other();
+    assert!(!taken);
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    store.close();
 }
 
 #[test]

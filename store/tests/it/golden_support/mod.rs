@@ -1,6 +1,6 @@
 //! Unpacks a recorded store, opens it, and compares what is in it with its manifest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,6 +84,21 @@ impl Golden {
 
     pub fn open(&self) -> Arc<Store> {
         self.try_open().unwrap()
+    }
+
+    /// How many entries of each kind the manifest has that the store answers for.
+    pub fn counts(&self) -> String {
+        let len = |value: &Value| value.as_array().map_or(0, Vec::len);
+        let log = &self.manifest["commitlog"];
+        format!(
+            "{} messages, {} queues, {} records of the log ({} that no queue shows, {} blanks), {} files",
+            len(&self.manifest["messages"]),
+            len(&self.manifest["queues"]),
+            log["records"],
+            len(&log["records_not_in_messages"]),
+            len(&log["blank_records"]),
+            len(&self.manifest["files"])
+        )
     }
 
     /// Fingerprints of every file below some directories of the store.
@@ -215,6 +230,85 @@ pub fn check_queues(store: &Store, queues: &Value, later: &Value) {
         let later = later.iter().filter(|record| record["topic"] == topic && record["queueId"] == id).count() as i64;
         let expected = [min, max + later, readable + later];
         assert_eq!(offsets, expected.into(), "{topic} {id}");
+    }
+}
+
+/// The files that were recorded are those of the manifest, with their sizes.
+pub fn check_names(golden: &Golden) {
+    let listed: BTreeMap<&str, u64> = golden.manifest["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| (file[0].as_str().unwrap(), file[1].as_u64().unwrap()))
+        // The lock file is not in the archives.
+        .filter(|(name, _)| name.starts_with("store/") && *name != "store/lock")
+        .collect();
+    let mut found = BTreeMap::new();
+    let mut todo = vec![golden.root()];
+    while let Some(path) = todo.pop() {
+        if path.is_dir() {
+            todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            let name = path.strip_prefix(golden.dir.path()).unwrap().to_str().unwrap().to_owned();
+            found.insert(name, fs::metadata(&path).unwrap().len());
+        }
+    }
+    let found: BTreeMap<&str, u64> = found.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+    assert_eq!(found, listed);
+}
+
+/// The checkpoint's numbers.
+pub fn check_checkpoint(golden: &Golden) {
+    let checkpoint = store::checkpoint::Checkpoint::open(&golden.root().join("checkpoint")).unwrap();
+    let found = [
+        ("physicMsgTimestamp", &checkpoint.physic_msg_timestamp),
+        ("logicsMsgTimestamp", &checkpoint.logics_msg_timestamp),
+        ("indexMsgTimestamp", &checkpoint.index_msg_timestamp),
+        ("masterFlushedOffset", &checkpoint.master_flushed_offset),
+        ("confirmPhyOffset", &checkpoint.confirm_phys_offset),
+        ("logicsPhysicalOffset", &checkpoint.logics_phys_offset),
+    ];
+    for (name, number) in found {
+        assert_eq!(number.get(), golden.manifest["checkpoint"][name].as_i64().unwrap(), "{name}");
+    }
+}
+
+/// The log record by record: there are as many as the manifest counts, each is one of its messages or of its later records,
+/// and the blanks are where it says.
+pub fn check_log(store: &Store, manifest: &Value) {
+    let number = |row: &Value, name: &str| row[name].as_i64().unwrap();
+    let log = &manifest["commitlog"];
+    let place = |row: &Value| {
+        let place = ["queueId", "queueOffset", "physicalOffset", "size", "sysFlag"].map(|name| number(row, name));
+        (row["topic"].as_str().unwrap().to_owned(), row["magic"].as_str().unwrap().to_owned(), place)
+    };
+    let (messages, later) =
+        (manifest["messages"].as_array().unwrap(), log["records_not_in_messages"].as_array().unwrap());
+    let expected: BTreeSet<_> = messages.iter().chain(later).map(place).collect();
+    let mut found = BTreeSet::new();
+    let mut walk = store.log().walk(store.log_range().start);
+    while let Some((phys, record)) = walk.next_record() {
+        let place = [
+            record.queue_id().into(),
+            record.queue_offset(),
+            phys as i64,
+            record.size() as i64,
+            record.sys_flag().into(),
+        ];
+        assert_eq!(record.phys_offset(), phys as i64);
+        assert!(record.body_crc_fits());
+        found.insert((record.topic().to_owned(), format!("{:08x}", record.version().magic()), place));
+    }
+    assert_eq!(found, expected);
+    assert_eq!(found.len() as i64, number(log, "records"));
+    let blanks = log["blank_records"].as_array().unwrap();
+    for blank in blanks {
+        let base: u64 = blank["file"].as_str().unwrap().parse().unwrap();
+        let rest = store.log().rest_of_file(base + number(blank, "offset_in_file") as u64).unwrap();
+        assert_eq!(i64::from(u32::from_be_bytes(rest[..4].try_into().unwrap())), number(blank, "size"));
+        assert_eq!(rest[4..8], 0xcbd4_3194u32.to_be_bytes());
+        let hex: String = rest[8..24].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, blank["bytes_8_to_24_hex"].as_str().unwrap());
     }
 }
 
