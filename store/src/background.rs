@@ -27,7 +27,7 @@ use crate::failpoint::{self, Point};
 use crate::flush::Flusher;
 use crate::index::Index;
 use crate::lock::StoreLock;
-use crate::queue::QueueTable;
+use crate::queue::{Queue, QueueTable};
 use crate::retention::Retention;
 use crate::types::{StoreOptions, TopicPolicy};
 
@@ -278,6 +278,33 @@ impl Core {
         self.note_files();
     }
 
+    /// See [`crate::Store::set_queue_kind`].
+    pub(crate) fn set_queue_kind(&self, topic: &str, batch: bool) -> Result<usize, StoreError> {
+        self.queues.set_kind(topic, batch);
+        if self.queues.of_topic(topic).iter().all(|queue| queue.is_batch() == batch) {
+            return Ok(0);
+        }
+        // On the device before the first file: after a kill in between the whole log is dispatched again.
+        self.queues.set_remaking(true);
+        self.note_files();
+        let result = self.checkpoint.flush().and_then(|()| self.dispatcher.remake(&self.log, topic, batch));
+        self.queues.set_remaking(false);
+        self.note_files();
+        self.dispatch();
+        result
+    }
+
+    /// See [`crate::Store::forget_queue`].
+    pub(crate) fn forget_queue(&self, queue: &Queue, before: u64) -> Result<bool, StoreError> {
+        let result = self.dispatcher.paused(|| match u64::try_from(queue.max_phys()) {
+            Ok(end) if end > before => Ok(false),
+            _ => self.queues.delete_queue(queue),
+        });
+        self.note_files();
+        self.dispatch();
+        result
+    }
+
     /// See [`crate::Store::delete_expired_files`].
     pub(crate) fn delete_expired_files(&self) {
         self.cleaner.ask();
@@ -432,6 +459,10 @@ impl Core {
     /// See [`crate::Store::set_topic_policy`].
     pub(crate) fn set_topic_policy(&self, topic: &str, policy: TopicPolicy) -> Result<(), StoreError> {
         let Some(compaction) = self.compaction.as_ref().filter(|_| policy.compaction) else {
+            if let Some(compaction) = self.compaction.as_ref().filter(|compaction| compaction.has(topic)) {
+                // On a slave: deleted and made anew on the master, as one without the policy.
+                compaction.delete_topic(topic)?;
+            }
             self.retention.set(topic, policy.keep, &self.queues, &self.log, now_millis());
             return Ok(());
         };

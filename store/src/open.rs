@@ -86,6 +86,7 @@ impl Core {
         let levels = DelayLevels::parse(&config.message_delay_level);
         let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels)
             .with_filter_bits(options.filter_bits.clone())
+            .with_copied_log(!master)
             .with_light_queues(config.enable_lmq && config.enable_multi_dispatch);
         let index_cut = index_cut || index.as_ref().is_some_and(|index| index.is_damaged());
         recovery.dispatch(&dispatcher, &flusher, Found { clean, index_cut }, from)?;

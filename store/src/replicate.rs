@@ -149,6 +149,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::time::{Duration, Instant};
 
     use config::{BrokerRole, FlushDiskType, Live, MessageStoreConfig};
 
@@ -310,8 +311,13 @@ mod tests {
         });
         (0..10).for_each(|number| send(&master, number));
         copy(&master, &copied);
-        assert!(copied.flushed().wait(master.log_range().end, std::time::Duration::from_secs(20)));
-        copied.catch_up();
+        let (end, limit) = (master.log_range().end, Duration::from_secs(20));
+        assert!(copied.flushed().wait(end, limit));
+        // The flush thread may be at it for longer than a reader waits.
+        let begin = Instant::now();
+        while copied.dispatched() < end && begin.elapsed() < limit {
+            copied.catch_up();
+        }
         assert_eq!(count(&copied), 10);
     }
 

@@ -343,6 +343,30 @@ impl Store {
         self.core.set_topic_policy(topic, policy)
     }
 
+    /// Says which kind of queues a topic has (`queue.type`), on a broker that may have had messages before it knew: queues of
+    /// the other kind are made anew from the records that they list, and go on where they were. Returns how many were.
+    ///
+    /// # Errors
+    /// The disk; a queue that was not made anew stays as it is.
+    pub fn set_queue_kind(&self, topic: &str, batch: bool) -> Result<usize, StoreError> {
+        self.core.set_queue_kind(topic, batch)
+    }
+
+    /// The topics with a queue that began at 0 again since the last call, because it was made anew on the broker whose log
+    /// this one copies.
+    pub fn queues_begun_anew(&self) -> Vec<String> {
+        self.core.dispatcher.take_begun_anew()
+    }
+
+    /// Forgets a queue, with its files and its compacted log, unless it has a record that ends behind `before` in the log.
+    /// False: it has one, or the queue is another one by now.
+    ///
+    /// # Errors
+    /// A file could not be removed; the queue is forgotten nevertheless.
+    pub fn forget_queue(&self, queue: &Queue, before: u64) -> Result<bool, StoreError> {
+        self.core.forget_queue(queue, before)
+    }
+
     /// Forgets a topic: its consume queues are removed from disk and memory.
     pub fn delete_topic(&self, topic: &str) {
         self.core.delete_topic(topic);

@@ -82,7 +82,7 @@ impl CompactionLog {
     }
 
     /// Whether the topic was deleted.
-    pub(super) fn is_deleted(&self) -> bool {
+    pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
 

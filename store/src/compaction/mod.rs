@@ -182,6 +182,23 @@ impl Compaction {
         Ok(())
     }
 
+    /// Whether a topic has the policy.
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        self.topics.read().contains(topic)
+    }
+
+    /// Removes the compacted log of a queue that is to be made anew.
+    ///
+    /// # Errors
+    /// Not all files are gone.
+    pub(crate) fn delete_queue(&self, topic: &str, id: i32) -> Result<(), StoreError> {
+        let gone: Vec<_> = match self.logs.lock().get_mut(topic) {
+            Some(logs) => logs.extract_if(.., |log| log.id() == id).collect(),
+            None => return Ok(()),
+        };
+        gone.iter().try_for_each(|log| log.delete().and(self.positions.remove(topic, id)))
+    }
+
     /// Forgets a topic and removes its files, of this life or an earlier one.
     ///
     /// # Errors

@@ -14,7 +14,13 @@ impl State {
     /// Adds an entry to each light queue that the record names, at the offset that it says. Names without an offset are
     /// passed over.
     #[cold]
-    pub(super) fn put_light(&mut self, phys: u64, record: &RecordView<'_>, tags_code: i64) -> Result<(), StoreError> {
+    pub(super) fn put_light(
+        &mut self,
+        phys: u64,
+        record: &RecordView<'_>,
+        tags_code: i64,
+        follows: bool,
+    ) -> Result<(), StoreError> {
         let properties = record.properties();
         let Some(names) = properties.get_bytes(name::INNER_MULTI_DISPATCH) else { return Ok(()) };
         let Some(offsets) = properties.get_bytes(name::INNER_MULTI_QUEUE_OFFSET) else { return Ok(()) };
@@ -28,6 +34,9 @@ impl State {
                 tracing::warn!(phys, queue = name, "no possible place in a light queue: passed over");
                 continue;
             };
+            if follows && offset == 0 {
+                self.begin_anew(name, lmq::QUEUE_ID, phys)?;
+            }
             let queue = self.queues.get_or_create(name, lmq::QUEUE_ID);
             let entry = Entry { unit, offset, count: 1, store_timestamp: 0 };
             if queue.append(&entry, false, None)? == Put::Written {

@@ -7,10 +7,12 @@
 //! worker looks at the note before it leaves. Nobody waits.
 //! Crash: nothing here is on disk; recovery feeds the sinks again from where they may have ended.
 
+mod anew;
 mod delay;
 mod index_feed;
 mod light;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 
@@ -46,7 +48,11 @@ pub struct Dispatcher {
     index_behind: AtomicBool,
     last_timestamp: AtomicI64,
     last_phys: AtomicI64,
+    begun_anew: BegunAnew,
 }
+
+/// Topics that have a queue which was made anew.
+type BegunAnew = Arc<Mutex<BTreeSet<String>>>;
 
 /// What one call of [`Dispatcher::drain`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +74,9 @@ struct State {
     filter_bits: Option<FilterBits>,
     /// Records have entries in the light queues that they name.
     light: bool,
+    /// The log is a copy, see [`anew`].
+    copied: bool,
+    begun_anew: BegunAnew,
     cache: QueueCache,
     /// Queues that got something, each once.
     touched: Vec<Arc<Queue>>,
@@ -81,6 +90,7 @@ impl Dispatcher {
         arrived: Option<Arrived>,
         levels: DelayLevels,
     ) -> Dispatcher {
+        let begun_anew = BegunAnew::default();
         Dispatcher {
             state: Mutex::new(State {
                 queues,
@@ -89,6 +99,8 @@ impl Dispatcher {
                 levels,
                 filter_bits: None,
                 light: false,
+                copied: false,
+                begun_anew: Arc::clone(&begun_anew),
                 cache: QueueCache(vec![None; CACHED_QUEUES]),
                 touched: Vec::new(),
             }),
@@ -97,7 +109,14 @@ impl Dispatcher {
             position: AtomicU64::new(0),
             last_timestamp: AtomicI64::new(0),
             last_phys: AtomicI64::new(0),
+            begun_anew,
         }
+    }
+
+    /// Of a log that is a copy: whoever gives the offsets of queues is elsewhere.
+    pub fn with_copied_log(mut self, copied: bool) -> Dispatcher {
+        self.state.get_mut().copied = copied;
+        self
     }
 
     /// With filter bits for the consume queue extension, see [`crate::StoreOptions::filter_bits`].
@@ -138,7 +157,7 @@ impl Dispatcher {
     /// # Errors
     /// The disk.
     pub fn record(&self, phys: u64, record: &RecordView<'_>) -> Result<(), StoreError> {
-        let written = self.state.lock().record(phys, record)?;
+        let written = self.state.lock().record(phys, record, true)?;
         self.note(written, phys, record);
         Ok(())
     }
@@ -217,7 +236,7 @@ impl Dispatcher {
                 let rest = &bytes[(at - segment.base()) as usize..until];
                 at = match Entry::read(rest) {
                     Ok(Entry::Record(record)) => {
-                        let written = state.record(at, &record)?;
+                        let written = state.record(at, &record, state.copied)?;
                         self.note(written, at, &record);
                         at + record.size() as u64
                     }
@@ -253,8 +272,9 @@ impl Dispatcher {
 }
 
 impl State {
-    /// Feeds a record to the sinks. True when it is (now or already) in a consume queue.
-    fn record(&mut self, phys: u64, record: &RecordView<'_>) -> Result<bool, StoreError> {
+    /// Feeds a record to the sinks. True when it is (now or already) in a consume queue. `follows`: its offset was given by
+    /// somebody who may have made its queue anew.
+    fn record(&mut self, phys: u64, record: &RecordView<'_>, follows: bool) -> Result<bool, StoreError> {
         failpoint::hit(Point::DispatchRecord).map_err(|source| StoreError::Io { path: Default::default(), source })?;
         let keys = Keys::of(record);
         let transaction = record.sys_flag() & sys_flag::TRANSACTION;
@@ -263,13 +283,17 @@ impl State {
         let in_queue = transaction == 0 || transaction == sys_flag::TRANSACTION_COMMIT;
         let tags_code = self.tags_code(record, &keys);
         let ext = (in_queue && self.queues.is_extended()).then(|| self.ext_unit(record, tags_code));
+        if follows && in_queue && record.queue_offset() == 0 {
+            self.begin_anew(record.topic(), record.queue_id(), phys)?;
+        }
         let queue = self.cache.queue(&self.queues, record);
         // First: what the queue shows can be read.
         if in_queue && let Some(compacted) = queue.compaction() {
             compacted.put(record, tags_code)?;
         }
+        let batch = queue.takes_batches(record.sys_flag() & sys_flag::INNER_BATCH != 0);
         if in_queue
-            && let Some((entry, batch)) = queue_entry(queue, phys, record, &keys, tags_code)
+            && let Some(entry) = queue_entry(batch, phys, record, &keys, tags_code)
             && queue.append(&entry, batch, ext.as_ref())? == Put::Written
         {
             self.queues.note_dirty(queue);
@@ -280,7 +304,7 @@ impl State {
         failpoint::pass(Point::DispatchQueue);
         let prefix = queue.key_prefix();
         if self.light && in_queue {
-            self.put_light(phys, record, tags_code)?;
+            self.put_light(phys, record, tags_code, follows)?;
         }
         self.index.put(phys, record, prefix, &keys);
         Ok(in_queue)
@@ -305,17 +329,10 @@ impl State {
     }
 }
 
-/// What stands for a record in its queue, and whether that is a batch topic's; `None` when it has no possible place.
-fn queue_entry(
-    queue: &Queue,
-    phys: u64,
-    record: &RecordView<'_>,
-    keys: &Keys<'_>,
-    tags_code: i64,
-) -> Option<(QueueEntry, bool)> {
+/// What stands for a record in its queue, which may be a batch topic's; `None` when it has no possible place.
+fn queue_entry(batch: bool, phys: u64, record: &RecordView<'_>, keys: &Keys<'_>, tags_code: i64) -> Option<QueueEntry> {
     let unit = Unit { phys: phys as i64, size: record.size() as i32, tags_code };
     let mut entry = QueueEntry { unit, offset: record.queue_offset(), count: 1, store_timestamp: 0 };
-    let batch = queue.takes_batches(record.sys_flag() & sys_flag::INNER_BATCH != 0);
     if batch {
         entry.store_timestamp = record.store_timestamp();
         // A message that was sent alone carries no numbers: it is one, at its own offset.
@@ -328,7 +345,7 @@ fn queue_entry(
         tracing::warn!(phys, offset = entry.offset, count = entry.count, "no possible place in a queue: passed over");
         return None;
     }
-    Some((entry, batch))
+    Some(entry)
 }
 
 /// Handles of queues that records were lately for, each at the place that a hash of its name and id says.

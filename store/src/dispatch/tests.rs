@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use proptest::prelude::*;
 
 use super::*;
-use crate::commitlog::{AppendLimits, NextOffset};
+use crate::commitlog::{AppendLimits, NextOffset, Numbers};
 use crate::index::{Geometry, KeyKind};
 use crate::query::{self, KeyQuery};
 use crate::queue::TableOptions;
-use crate::record::properties;
+use crate::record::properties::{self, name};
 use crate::store::NewMessage;
 
 const LEVELS: &str = "1s 5s 10s";
@@ -68,14 +68,34 @@ impl Rig {
         let queue = self.queues.get_or_create(topic, id);
         let next = NextOffset { topic, queue_id: id, next: queue.next_offset() };
         let limits = AppendLimits { max_body: 4 << 20, long_topics: true, crc_property: false, store_host: host };
-        self.log.append(next, &message, &limits).unwrap().phys_offset
+        let inner = pairs.iter().find(|(name, _)| *name == name::INNER_NUM).map(|(_, number)| number.parse().unwrap());
+        match inner {
+            None => self.log.append(next, &message, &limits).unwrap().phys_offset,
+            Some(_) => {
+                self.log.append_numbered(next, &message, &Numbers { inner, also: &[] }, &limits).unwrap().phys_offset
+            }
+        }
     }
 
     pub(crate) fn drain(&self) -> Drained {
         self.dispatcher.drain(&self.log, || self.log.wrote().get(), u64::MAX).unwrap()
     }
 
-    fn offsets(&self, topic: &str, id: i32) -> Vec<i64> {
+    /// Other sinks for the same log.
+    pub(crate) fn over_the_same_log(&self, dir: &Path) -> Rig {
+        rig_over(Arc::clone(&self.log), dir, None)
+    }
+
+    pub(crate) fn with_copied_log(self) -> Rig {
+        Rig { dispatcher: self.dispatcher.with_copied_log(true), ..self }
+    }
+
+    pub(crate) fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// Where the messages of a queue stand.
+    pub(crate) fn offsets(&self, topic: &str, id: i32) -> Vec<i64> {
         let queue = self.queues.get(topic, id).unwrap();
         (queue.min_offset()..queue.max_offset()).map(|offset| queue.entry(offset).unwrap().unit.phys).collect()
     }

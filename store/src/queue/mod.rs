@@ -172,7 +172,12 @@ impl Queue {
 
     /// Lowest readable queue offset.
     pub fn min_offset(&self) -> i64 {
-        self.min.load(Ordering::Acquire).max(self.hidden.load(Ordering::Relaxed))
+        self.lowest().max(self.hidden.load(Ordering::Relaxed))
+    }
+
+    /// The lowest offset of a message that the log has, readable or not.
+    pub(crate) fn lowest(&self) -> i64 {
+        self.min.load(Ordering::Acquire)
     }
 
     /// Highest readable queue offset + 1: what the dispatch has made readable.
@@ -198,7 +203,12 @@ impl Queue {
     /// The compacted log, when this is a compaction topic's queue.
     #[inline]
     pub(crate) fn compaction(&self) -> Option<&Arc<CompactionLog>> {
-        self.compacted.get()
+        self.compacted.get().filter(|log| !log.is_deleted())
+    }
+
+    /// Whether this is a compaction topic's queue: messages may be read that the log has no more.
+    pub fn is_compacted(&self) -> bool {
+        self.compaction().is_some()
     }
 
     /// Makes this a compaction topic's queue; false when it is one.
@@ -209,6 +219,15 @@ impl Queue {
     /// Whether the topic was deleted after this handle was looked up.
     pub fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether a record at `phys` with queue offset 0 is the first of a queue of the same name that was made anew.
+    #[cold]
+    pub(crate) fn is_before(&self, phys: u64) -> bool {
+        let end = self.max_phys();
+        // With files missing a queue may have lost its units: the offsets that they had are not forgotten then.
+        let known = end >= 0 || !self.places.lost.load(Ordering::Relaxed);
+        known && self.max_offset() > 0 && end <= i64::try_from(phys).unwrap_or(i64::MAX)
     }
 
     /// Whether there was never an entry, nor an append.

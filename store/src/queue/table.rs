@@ -1,5 +1,7 @@
 //! All queues of the store, by topic and id.
 
+mod anew;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -49,6 +51,8 @@ pub struct QueueTable {
     light: AtomicUsize,
     /// Queues with unflushed units.
     pub(super) dirty: Mutex<Vec<Arc<Queue>>>,
+    /// Queues are being made anew from their records: their files are not what they will be.
+    remaking: AtomicBool,
 }
 
 /// Whether the queues of a topic have batch units.
@@ -88,6 +92,7 @@ impl QueueTable {
             compaction: OnceLock::new(),
             light: AtomicUsize::new(0),
             dirty: Mutex::default(),
+            remaking: AtomicBool::new(false),
         }
     }
 
@@ -99,8 +104,14 @@ impl QueueTable {
         let table = QueueTable::empty(options);
         let mut found = find(&table.places.simple_dir, false)?;
         found.extend(find(&table.places.batch_dir, true)?);
-        let batch = found.iter().filter(|found| found.batch).map(|found| found.topic.to_string());
-        table.batch_topics.write().extend(batch.chain(configured_batch_topics(&options.root)));
+        let configured = configured_batch_topics(&options.root);
+        let batch: HashSet<_> = found.iter().filter(|found| found.batch).map(|found| found.topic.to_string()).collect();
+        for found in found.iter().filter(|found| !found.batch && batch.contains(&*found.topic)) {
+            if configured.iter().any(|topic| **topic == *found.topic) {
+                table.remove_simple(found)?;
+            }
+        }
+        table.batch_topics.write().extend(batch.into_iter().chain(configured));
         let next = AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(1 + found.len() / 64);
         // A topic at a time from a common list.
@@ -249,7 +260,12 @@ impl QueueTable {
 
     /// A number that stands for the set of the queues' files; never 0. A store whose queues give another one than it had
     /// when it was last open has lost some.
+    ///
+    /// While queues are made anew from their records it is one that no set of files has.
     pub fn fingerprint(&self) -> u64 {
+        if self.remaking.load(Ordering::Acquire) {
+            return 1;
+        }
         self.places.present.load(Ordering::Acquire) | 1 << 63
     }
 
@@ -297,23 +313,10 @@ impl QueueTable {
         let mut gone = 0;
         let mut result = Ok(());
         for queue in self.all().into_iter().filter(|queue| doomed(queue)) {
-            let mut topics = self.topics.write();
-            let Some(queues) = topics.get_mut(queue.topic()) else { continue };
-            if queues.0.get(&queue.id()).is_none_or(|known| !Arc::ptr_eq(known, &queue)) {
-                continue;
+            match self.delete_queue(&queue) {
+                Ok(deleted) => gone += usize::from(deleted),
+                Err(error) => result = Err(error),
             }
-            queues.0.remove(&queue.id());
-            self.light.fetch_sub(usize::from(is_lmq(queue.topic())), Ordering::Relaxed);
-            let last = queues.0.is_empty();
-            if last {
-                topics.remove(queue.topic());
-            }
-            // In the lock: who makes the queue anew must not meet the old files.
-            result = result.and(queue.delete());
-            if last {
-                self.remove_dirs(queue.topic());
-            }
-            gone += 1;
         }
         result.map(|()| gone)
     }
