@@ -316,14 +316,15 @@ impl TopicTable {
     }
 
     /// Becomes a copy of the table of the master that this broker copies, and saves it: topics that the master does not know
-    /// go. Does nothing when the version is ours already.
-    pub fn take_over(&self, of_master: BTreeMap<String, TopicConfig>, version: DataVersion) {
+    /// go. Does nothing when the version is ours already. Returns the topics that are gone.
+    pub fn take_over(&self, of_master: BTreeMap<String, TopicConfig>, version: DataVersion) -> Vec<String> {
         let (changed, gone) = {
             let mut topics = self.topics.write();
             if topics.version == version {
-                return;
+                return Vec::new();
             }
-            let gone = topics.by_name.extract_if(|name, _| !of_master.contains_key(name)).count();
+            let unknown = topics.by_name.extract_if(|name, _| !of_master.contains_key(name));
+            let gone: Vec<_> = unknown.map(|(name, _)| name).collect();
             let mut changed = Vec::new();
             for (name, mut topic) in of_master {
                 topic.topic_name = name;
@@ -337,10 +338,11 @@ impl TopicTable {
             (changed, gone)
         };
         self.persist();
-        tracing::info!(changed = changed.len(), gone, "took over the topics of the master");
+        tracing::info!(changed = changed.len(), gone = gone.len(), "took over the topics of the master");
         if let Some(listener) = self.settings_listener.get() {
             changed.iter().for_each(|topic| listener(topic));
         }
+        gone
     }
 
     /// Marks the topics of the name server's order configuration as ordered.

@@ -163,6 +163,10 @@ impl Parts {
         });
         for topic in topics.snapshot() {
             store.set_topic_policy(&topic.topic_name, attributes::policy(&topic.attributes))?;
+            // A slave that became the master before it knew may have others.
+            if send::is_batch(&topic) {
+                store.set_queue_kind(&topic.topic_name, true)?;
+            }
         }
         let obeying = Arc::downgrade(&store);
         topics.set_settings_listener(Box::new(move |topic| {
@@ -300,6 +304,7 @@ impl Parts {
                 request_modes: request_modes.clone(),
                 schedule: schedule.clone(),
                 timer: timer.clone(),
+                ha: ha.clone(),
             });
             Arc::new(Slave::new(Arc::new(sync), ha.clone()))
         });

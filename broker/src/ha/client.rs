@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use store::replicate::Sink;
@@ -57,6 +58,7 @@ pub(super) async fn follow(ha: Arc<Ha>, stop: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     let mut last = String::new();
     loop {
+        ha.in_line.store(false, Ordering::Release);
         let master = address.borrow_and_update().clone();
         let changed = async {
             // The sender lives as long as `ha`.
@@ -71,6 +73,7 @@ pub(super) async fn follow(ha: Arc<Ha>, stop: CancellationToken) {
         let before = ha.parts.store.log_range().end;
         let work = async {
             let error = copy(&ha, &master).await;
+            ha.in_line.store(false, Ordering::Release);
             if ha.parts.store.log_range().end > before {
                 pause = FIRST_PAUSE;
                 last.clear();
@@ -92,6 +95,8 @@ pub(super) async fn follow(ha: Arc<Ha>, stop: CancellationToken) {
             () = changed => (),
             () = work => continue,
         }
+        // What the connection that was let go of had appended last.
+        ha.parts.store.dispatch();
         pause = FIRST_PAUSE;
     }
 }
@@ -162,6 +167,7 @@ async fn run(
             sink.dispatch();
         }
         received?;
+        ha.in_line.store(follower.position() > 0, Ordering::Release);
         if follower.master_is_behind() && !warned {
             warned = true;
             tracing::warn!(

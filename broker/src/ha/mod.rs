@@ -13,7 +13,7 @@ mod server;
 pub mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use config::{BrokerRole, Live, MessageStoreConfig};
 use remoting::body::ha::{HaClientInfo, HaConnectionInfo, HaStatus};
@@ -50,6 +50,8 @@ pub struct Ha {
     fixed: bool,
     /// How the connection to it stands.
     client: parking_lot::Mutex<HaClientInfo>,
+    /// It has been compared over that connection: this log is a part of the master's.
+    in_line: AtomicBool,
 }
 
 impl Ha {
@@ -68,6 +70,7 @@ impl Ha {
             fixed: fixed.is_some(),
             master: watch::Sender::new(fixed),
             client: Default::default(),
+            in_line: AtomicBool::new(false),
             parts,
         }
     }
@@ -121,6 +124,11 @@ impl Ha {
     /// Where the master's replication port is, as far as is known.
     pub fn master(&self) -> Option<String> {
         self.master.borrow().clone()
+    }
+
+    /// Whether this is a slave whose log is known to be a part of that of the master which it is connected to.
+    pub fn is_in_line(&self) -> bool {
+        self.in_line.load(Ordering::Acquire)
     }
 
     /// How replication stands: the answer to GET_BROKER_HA_STATUS (907).

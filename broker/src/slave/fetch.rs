@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use remoting::body::fastjson::{self, JsonError};
+use remoting::body::kv::KvTable;
 use remoting::body::request_mode::MessageRequestModes;
 use remoting::body::subscription_group::SubscriptionGroupTable;
 use remoting::body::topic::{DataVersion, TopicConfigAndMapping};
@@ -256,6 +257,30 @@ impl Fetch {
             flush_offset: answer.get("masterFlushOffset").and_then(|offset| offset.parse().ok()),
             addr: field("masterAddress"),
         })
+    }
+
+    /// The offset behind the last message of a queue (30); 0 when there is no such queue.
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn max_offset(&self, addr: &str, topic: &str, queue_id: i32) -> Result<i64, SyncError> {
+        let request = Command::request(RequestCode::GET_MAX_OFFSET)
+            .field("topic", topic)
+            .field("queueId", queue_id)
+            .field("lo", false);
+        let answer = self.call(addr, request, TIMEOUT).await?;
+        answer.get("offset").and_then(|offset| offset.parse().ok()).ok_or(SyncError::Partial)
+    }
+
+    /// Up to where in its log a broker's queues have all messages (from 28).
+    ///
+    /// # Errors
+    /// See [`SyncError`].
+    pub async fn dispatched(&self, addr: &str) -> Result<u64, SyncError> {
+        let figures: KvTable = self.table(addr, RequestCode::GET_BROKER_RUNTIME_INFO, false).await?;
+        let figure =
+            |name| figures.table.get(name).and_then(|value| value.parse::<u64>().ok()).ok_or(SyncError::Partial);
+        Ok(figure("commitLogMaxOffset")?.saturating_sub(figure("dispatchBehindBytes")?))
     }
 
     async fn table<T: DeserializeOwned>(&self, addr: &str, code: RequestCode, second: bool) -> Result<T, SyncError> {

@@ -4,6 +4,7 @@
 mod escape;
 mod fetch;
 mod members;
+mod queues;
 mod succession;
 mod sync;
 mod tally;

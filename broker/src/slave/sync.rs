@@ -1,7 +1,7 @@
 //! Copies what is not in the log from the master: topics, groups, offsets, and how far delivery has come.
 //!
 //! Everything once when a master is found and each [`ALL_PERIOD`] afterwards; topics and groups besides when a message comes of
-//! a topic that is not known; the timer's progress each [`PERIOD`], since what the timer holds at hand depends on it. Each table is taken over whole or not at all, and what cannot be had does not keep
+//! a topic that is not known or was made anew; the timer's progress each [`PERIOD`], since what the timer holds at hand depends on it. Each table is taken over whole or not at all, and what cannot be had does not keep
 //! back the others.
 
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use std::time::Duration;
 use config::{Live, MessageStoreConfig};
 use parking_lot::Mutex;
 use remoting::body::topic::DataVersion;
-use store::Store;
+use store::{Store, TopicPolicy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fetch::{Fetch, SyncError};
+use super::queues::Suspects;
 use crate::groups::Groups;
+use crate::ha::Ha;
 use crate::identity::Identity;
 use crate::offsets::Offsets;
 use crate::request_modes::RequestModes;
@@ -56,24 +58,35 @@ pub struct SyncParts {
     pub schedule: Arc<Schedule>,
     /// Messages for an arbitrary time.
     pub timer: Option<Arc<Timer>>,
+    /// Replication of the log.
+    pub ha: Arc<Ha>,
 }
 
 /// Copies the master's tables.
 pub struct MetadataSync {
-    parts: SyncParts,
-    fetch: Fetch,
+    pub(super) parts: SyncParts,
+    pub(super) fetch: Fetch,
     master: Mutex<Option<String>>,
     /// The master has changed.
     found: Notify,
     /// Whether the last attempt failed, so that each streak is logged once.
     failing: AtomicBool,
+    /// What may be here and is not the master's any more.
+    pub(super) suspects: Mutex<Suspects>,
 }
 
 impl MetadataSync {
     /// Nothing is asked before [`MetadataSync::set_master`].
     pub fn new(parts: SyncParts) -> MetadataSync {
         let fetch = Fetch::new(&parts.identity);
-        MetadataSync { parts, fetch, master: Mutex::new(None), found: Notify::new(), failing: AtomicBool::new(false) }
+        MetadataSync {
+            parts,
+            fetch,
+            master: Mutex::new(None),
+            found: Notify::new(),
+            failing: AtomicBool::new(false),
+            suspects: Mutex::default(),
+        }
     }
 
     /// Sets the address of the master that is copied; `None`: none is there, nothing is asked.
@@ -121,11 +134,15 @@ impl MetadataSync {
                     }
                     known();
                 }
+                let anew = self.note_begun_anew();
                 if changed || all_at.is_none_or(|at| Instant::now() >= at) {
+                    self.suspect_some();
                     all_at = self.copy_all().await.then(|| Instant::now() + ALL_PERIOD);
-                } else if self.parts.strange.swap(false, Ordering::Relaxed) {
+                } else if self.parts.strange.swap(false, Ordering::Relaxed) || anew {
                     self.copy_new().await;
                 }
+                let compared = self.compare_queues().await;
+                self.report(compared);
                 self.copy_timer_marks().await
             };
             tokio::select! {
@@ -135,12 +152,16 @@ impl MetadataSync {
         }
     }
 
-    /// Copies topics and groups: something new has been made.
+    /// Copies topics and groups, and the offsets of topics that were made anew.
     async fn copy_new(&self) {
         let Some(master) = self.master() else { return };
         let (topics, groups) = (self.copy_topics().await, self.copy_groups(&master).await);
         self.report(topics);
         self.report(groups);
+        if self.suspects.lock().has_offsets() {
+            let offsets = self.copy_offsets(&master).await;
+            self.report(offsets);
+        }
     }
 
     /// Copies all tables; false: one of them could not be had. Without a master there is nothing to copy.
@@ -184,8 +205,9 @@ impl MetadataSync {
     async fn copy_topics(&self) -> Result<(), SyncError> {
         let Some(master) = self.master() else { return Ok(()) };
         let of_master = self.fetch.topics(&master).await?;
-        self.parts.topics.take_over(of_master.topic_config_table, of_master.data_version);
-        self.look_at_batch_queues();
+        let gone = self.parts.topics.take_over(of_master.topic_config_table, of_master.data_version);
+        self.suspects.lock().add(&gone);
+        crate::config_file::off_worker(|| self.follow_kinds(&gone));
         // Old brokers have none.
         if of_master.mapping_data_version != DataVersion::default() {
             let mappings = of_master.topic_queue_mapping_detail_map;
@@ -194,21 +216,38 @@ impl MetadataSync {
         Ok(())
     }
 
-    /// Queues that were made before their topic was known are simple ones.
-    fn look_at_batch_queues(&self) {
-        for topic in self.parts.topics.snapshot().iter().filter(|topic| is_batch(topic)) {
-            if self.parts.store.queues_of(&topic.topic_name).iter().any(|queue| !queue.is_batch()) {
-                tracing::error!(
-                    topic = topic.topic_name,
-                    "messages of a topic with batch queues came before the topic: only the master can be read; to read them \
-                     here, let an empty store copy the master"
-                );
+    /// Messages may come before their topic: what was made of them before it was known is made right.
+    fn follow_kinds(&self, gone: &[String]) {
+        let store = &self.parts.store;
+        for topic in self.parts.topics.snapshot() {
+            match store.set_queue_kind(&topic.topic_name, is_batch(&topic)) {
+                Ok(0) => {}
+                Ok(queues) => {
+                    let batch = is_batch(&topic);
+                    tracing::info!(
+                        topic = topic.topic_name,
+                        queues,
+                        batch,
+                        "queues are made anew as the topic wants them"
+                    );
+                }
+                Err(error) => tracing::error!(topic = topic.topic_name, %error, "queues are not what the topic wants"),
+            }
+        }
+        for topic in gone {
+            if let Err(error) = store.set_topic_policy(topic, TopicPolicy::default()) {
+                tracing::error!(topic, %error, "not all of the compacted log of a topic that is gone is removed");
             }
         }
     }
 
     async fn copy_offsets(&self, master: &str) -> Result<(), SyncError> {
         let of_master = self.fetch.offsets(master).await?;
+        // What is here of a topic that was deleted would stay: the master's is added to it.
+        let anew = self.suspects.lock().take_offsets();
+        for topic in anew {
+            self.parts.offsets.remove_topic(&topic);
+        }
         Ok(self.parts.offsets.take_over(of_master)?)
     }
 

@@ -14,6 +14,7 @@ use remoting::body::topic::{DataVersion, TopicConfig};
 use remoting::header::Empty;
 use remoting::server::{Cx, Handler, Lane, Outcome, Router, Server, ServerOptions};
 use remoting::{Command, Reply, RequestCode, ResponseCode};
+use store::Queue;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -235,6 +236,141 @@ async fn attributes_of_topics_hold_from_the_first_message() {
     slave.stop().await;
     master.stop().await;
     names.stop().await;
+}
+
+fn delete(topic: &str) -> Command {
+    Command::request(RequestCode::DELETE_TOPIC_IN_BROKER).field("topic", topic)
+}
+
+impl Group {
+    /// Waits until the slave has dispatched all that the master has.
+    async fn caught_up(&self) {
+        let end = self.master.parts().store.wrote().get();
+        until(|| self.slave.parts().store.dispatched() == end).await;
+    }
+
+    /// Copies all tables, and looks for queues that the master has not.
+    async fn compare(&self) {
+        let sync = &self.slave.parts().slave.as_ref().unwrap().sync;
+        until(|| self.slave.parts().ha.is_in_line()).await;
+        for _ in 0..2 {
+            sync.compare_queues().await.unwrap();
+            assert!(sync.copy_all().await);
+        }
+    }
+
+    /// The queues of a topic are the same on both.
+    fn same_queues(&self, topic: &str) {
+        let queues = |running: &Running| {
+            let store = &running.parts().store;
+            let queue = |queue: Arc<Queue>| {
+                let entries: Vec<_> = queue.entries(queue.min_offset()).into_iter().flatten().collect();
+                (queue.id(), queue.min_offset(), queue.max_offset(), queue.is_batch(), queue.is_compacted(), entries)
+            };
+            store.queues_of(topic).into_iter().map(queue).filter(|queue| queue.2 > 0).collect::<Vec<_>>()
+        };
+        assert_eq!(queues(&self.slave), queues(&self.master), "{topic}");
+    }
+}
+
+/// A topic is deleted on the master, which tells nobody, and made again: the slave has what the master has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_again() {
+    let group = Group::start(|_| {}).await;
+    let (mut master, mut slave) = group.peers().await;
+    master.create_group("G", "").await;
+    for topic in ["T1", "Other"] {
+        master.create_topic(topic, 2, 6).await;
+        for i in 0..6 {
+            master.put(topic, i % 2, "KEYS=k", &format!("old {i}")).await;
+        }
+        assert_eq!(master.call(commit("G", topic, 2)).await.code, 0);
+    }
+    group.caught_up().await;
+    group.copy().await;
+    assert_eq!(number(&slave.call(committed("G", "T1")).await, "offset"), 2);
+
+    // With fewer messages than before, and with more; one of its queues gets none.
+    for count in [2, 9] {
+        assert_eq!(master.call(delete("T1")).await.code, 0);
+        master.create_topic("T1", 2, 6).await;
+        for i in 0..count {
+            master.put("T1", 0, "", &format!("new {i}")).await;
+        }
+        group.caught_up().await;
+        let answer = slave.call(pull("G", "T1", 0, 0, "*")).await;
+        let bodies: Vec<_> = crate::common::records(&answer.body).into_iter().map(|record| record.body).collect();
+        assert_eq!(bodies, (0..count).map(|i| format!("new {i}")).collect::<Vec<_>>());
+        assert_eq!(slave.max_offset("T1", 0).await, count);
+        group.compare().await;
+        group.same_queues("T1");
+        assert_eq!(slave.max_offset("T1", 1).await, 0);
+        // What consumers had committed went with the topic.
+        let answers = [master.call(committed("G", "T1")).await, slave.call(committed("G", "T1")).await];
+        assert_eq!(answers.map(|answer| answer.code), [ResponseCode::QUERY_NOT_FOUND.0; 2]);
+        master.put("T1", 1, "", "in the other queue").await;
+        assert_eq!(master.call(commit("G", "T1", 1)).await.code, 0);
+        group.copy().await;
+        assert_eq!(number(&slave.call(committed("G", "T1")).await, "offset"), 1);
+    }
+    group.caught_up().await;
+    for topic in ["T1", "Other"] {
+        group.same_queues(topic);
+    }
+
+    // Without a successor, and with one that gets no message.
+    assert_eq!(master.call(delete("T1")).await.code, 0);
+    assert_eq!(master.call(delete("Other")).await.code, 0);
+    master.create_topic("Other", 2, 6).await;
+    group.compare().await;
+    assert!(group.slave.parts().store.queues_of("T1").is_empty());
+    assert!(!group.dir.path().join("store-1/consumequeue/T1").exists());
+    // Nothing tells of that one; it has its turn.
+    let sync = &group.slave.parts().slave.as_ref().unwrap().sync;
+    for _ in 0..3 {
+        sync.suspect_some();
+        sync.compare_queues().await.unwrap();
+    }
+    assert!(group.slave.parts().store.queues_of("Other").is_empty());
+    group.stop().await;
+}
+
+/// Messages come before the attributes of their topic: what they ask for holds all the same, also for another topic of the
+/// same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_of_topics_that_come_late() {
+    let group = Group::start(|_| {}).await;
+    let (mut master, _) = group.peers().await;
+    until(|| group.slave.parts().ha.is_in_line() || group.slave.parts().ha.master().is_some()).await;
+    let batches = ("+queue.type", "BatchCQ");
+    let compacted = ("+cleanup.policy", "COMPACTION");
+    for attribute in [None, Some(batches), None, Some(compacted), None, Some(batches), Some(compacted)] {
+        let mut topic = TopicConfig::new("T1", 2, 6);
+        topic.attributes.extend(attribute.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(master.call(delete("T1")).await.code, 0);
+        group.master.parts().topics.update(vec![topic]).unwrap();
+        for i in 0..5 {
+            master.put("T1", 0, "KEYS=k", &format!("single {i}")).await;
+            master.put("T1", 1, "KEYS=k", &format!("single {i}")).await;
+            if attribute == Some(batches) {
+                let batch = crate::common::batch("T1", 0, "UNIQ_KEY=U", &[("", "a"), ("", "b")]);
+                assert_eq!(master.call(batch).await.code, 0);
+            }
+        }
+        group.caught_up().await;
+        group.compare().await;
+        group.same_queues("T1");
+        let queue = group.slave.parts().store.queue("T1", 0).unwrap();
+        assert_eq!(
+            (queue.is_batch(), queue.is_compacted()),
+            (attribute == Some(batches), attribute == Some(compacted))
+        );
+        // And it goes on so.
+        master.put("T1", 0, "KEYS=k", "later").await;
+        group.caught_up().await;
+        group.same_queues("T1");
+    }
+    group.stop().await;
 }
 
 /// A reader that is further behind than the memory reaches goes to the slave, and stays there as long as it is.
