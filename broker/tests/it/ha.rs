@@ -465,6 +465,45 @@ async fn a_new_slave_gets_the_newest_file() {
     }
 }
 
+/// The master has deleted what the slave needs next: the slave gets nothing, keeps what it has, and is set up anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slave_that_was_away_too_long() {
+    let small = |setup: &mut BrokerSetup| setup.store.mapped_file_size_commit_log = 65_536;
+    let deletes = |setup: &mut BrokerSetup| {
+        small(setup);
+        setup.store.file_reserved_time = 0;
+        setup.store.delete_commit_log_files_interval = 1;
+        setup.store.ha_send_heartbeat_interval = 100;
+    };
+    let (master, mut slave) = pair(deletes, small).await;
+    let mut peer = master.connect().await;
+    peer.put("T", 0, "", "on both").await;
+    in_step(&master, &slave).await;
+    slave.restart(|setup| as_slave(setup, small), |_| ()).await;
+    let body = "x".repeat(5000);
+    for _ in 0..30 {
+        peer.put("T", 0, "", &body).await;
+    }
+    let store = &master.running().parts().store;
+    store.delete_expired_files();
+    until("the deletion", || store.log_range().start >= 2 * 65_536).await;
+    let before = end(&slave);
+    slave.running().parts().ha.set_master(Some(ha_addr(&master).to_string()));
+    let links = || master.running().parts().ha.state().ha_connection_info.len();
+    until("the slave's question", || links() > 0).await;
+    until("its giving up", || links() == 0).await;
+    assert_eq!((end(&slave), slave.running().parts().ha.is_in_line()), (before, false));
+    assert_eq!(slave.connect().await.max_offset("T", 0).await, 1);
+
+    let remove = |dir: std::path::PathBuf| std::fs::remove_dir_all(dir).unwrap();
+    slave.restart(|setup| as_slave(setup, small), remove).await;
+    slave.running().parts().ha.set_master(Some(ha_addr(&master).to_string()));
+    in_step(&master, &slave).await;
+    until("its being in line", || slave.running().parts().ha.is_in_line()).await;
+    slave.stop().await;
+    master.stop().await;
+}
+
 /// A slave feeds nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slave_of_a_slave_is_refused() {
