@@ -7,24 +7,22 @@ use compat_tests::harness::{BrokerOptions, ClientVersion, Connection, Frame, Sce
 const DELETE_EXPIRED_COMMITLOG: i32 = 329;
 
 /// The figures are in the verdicts (`--nocapture`); the scenarios hold them against their limit.
-fn rebalance(version: ClientVersion) {
+fn rebalance(configured: impl Fn(Scenarios) -> Scenarios) {
     let servers = Servers::start(&BrokerOptions::new("broker-a"));
-    // One after the other: they measure time.
-    for scenario in ["rebalance-join-leave", "rebalance-crash"] {
-        Scenarios::new(&servers.namesrv()).version(version).run(scenario);
-    }
+    configured(Scenarios::new(&servers.namesrv())).run("rebalance-join-leave,rebalance-crash");
     servers.stop();
 }
 
+/// A client of 5.5.0 shares out queues a second after its start, when its first regular heartbeat is under way: then it keeps the new version of
+/// its subscription to itself, and no broker may serve its pulls before the next heartbeat. With a shorter pause the two do not meet.
 #[test]
-#[ignore = "a consumer of 5.5.0 that joins sometimes never reads a queue that it took; from the Java broker neither"]
 fn queues_move_at_once_with_the_5_5_0_client() {
-    rebalance(ClientVersion::V5_5_0);
+    rebalance(|scenarios| scenarios.jvm("-Drocketmq.client.rebalance.minInterval=200"));
 }
 
 #[test]
 fn queues_move_at_once_with_the_4_9_8_client() {
-    rebalance(ClientVersion::V4_9_8);
+    rebalance(|scenarios| scenarios.version(ClientVersion::V4_9_8));
 }
 
 #[test]

@@ -131,10 +131,13 @@ final class RebalanceScenarios {
                 Check.that(ids(first.queues).stream().noneMatch(taken::contains), "a queue has two owners");
                 joins.add(awaitEach(context, "join", second.received, taken, begin));
                 begin = System.currentTimeMillis();
-                second.consumer.shutdown();
+                // It says good-bye early in a shutdown that may take seconds.
+                Thread leaving = new Thread(second.consumer::shutdown);
+                leaving.start();
                 Check.await(context, "all queues at the first after the leave", LIMIT_SECONDS, () -> first.queues.size() == queues.size(),
                     () -> first.queues);
                 leaves.add(awaitEach(context, "leave", first.received, taken, begin));
+                leaving.join();
                 seen.addAll(second.received.bodies());
             }
             Set<String> sent = stream.end();
