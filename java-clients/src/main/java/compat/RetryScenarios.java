@@ -8,9 +8,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -23,6 +26,7 @@ final class RetryScenarios {
     static void register() {
         Scenario.core("retry-later", 120, RetryScenarios::later);
         Scenario.core("retry-dead-letter", 120, RetryScenarios::deadLetter);
+        Scenario.core("retry-orderly", 120, RetryScenarios::orderly);
         Scenario.core("delay-level", 120, RetryScenarios::delay);
     }
 
@@ -120,6 +124,54 @@ final class RetryScenarios {
         Check.equal("topic that it came from", topic, letter.getProperty("RETRY_TOPIC"));
         Check.equal("times", 2, letter.getReconsumeTimes());
         return "2 attempts, then a dead letter";
+    }
+
+    /**
+     * An orderly consumer tries a message again by itself, before the ones behind it. After the last attempt it sends the message to the retry
+     * topic as a producer would, and the broker puts it among the dead letters at once, whatever delay it carries.
+     */
+    private static String orderly(Context context) throws Exception {
+        String topic = context.topic("orderly");
+        String group = context.group("orderly");
+        DefaultMQProducer producer = context.producer();
+        Message bad = new Message(topic, "tag", "key", "bad".getBytes());
+        bad.putUserProperty("user", "value");
+        SendResult sent = Texts.sent(producer.send(bad, (queues, message, id) -> queues.get(0), 0));
+        MessageQueue queue = sent.getMessageQueue();
+        for (String body : List.of("good-1", "good-2")) {
+            Texts.sent(producer.send(Texts.message(topic, body), queue));
+        }
+        DefaultMQPushConsumer consumer = context.pushConsumer(group);
+        consumer.subscribe(topic, "*");
+        consumer.setMaxReconsumeTimes(2);
+        consumer.setSuspendCurrentQueueTimeMillis(20);
+        List<String> attempts = Collections.synchronizedList(new ArrayList<>());
+        consumer.registerMessageListener((MessageListenerOrderly) (batch, orderly) -> {
+            String text = Reader.text(batch.get(0));
+            attempts.add(text + " " + batch.get(0).getReconsumeTimes());
+            return text.equals("bad") ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT : ConsumeOrderlyStatus.SUCCESS;
+        });
+        context.start(consumer);
+        Check.await(context, "the messages behind the bad one", 60, () -> attempts.contains("good-2 0"), () -> attempts);
+        Check.equal("attempts", List.of("bad 0", "bad 1", "bad 2", "good-1 0", "good-2 0"), new ArrayList<>(attempts));
+        Reader reader = new Reader(context);
+        MessageQueue dead = new MessageQueue("%DLQ%" + group, queue.getBrokerName(), 0);
+        reader.queues(dead.getTopic());
+        reader.awaitEnd(dead, 1);
+        MessageExt letter = reader.read(dead).get(0);
+        Check.equal("body", "bad", Reader.text(letter));
+        // A 4.9 client counts the attempt no more that failed last: its message is a dead letter because its group holds locks.
+        Check.that(letter.getReconsumeTimes() == (MQVersion.CURRENT_VERSION < MQVersion.Version.V5_0_0.ordinal() ? 2 : 3),
+            "times: " + letter.getReconsumeTimes());
+        Check.equal("unique id", sent.getMsgId(), letter.getMsgId());
+        Check.equal("tag", "tag", letter.getTags());
+        Check.equal("keys", "key", letter.getKeys());
+        Check.equal("user property", "value", letter.getUserProperty("user"));
+        Check.equal("topic that it came from", topic, letter.getProperty("RETRY_TOPIC"));
+        Check.equal("first id", sent.getMsgId(), letter.getProperty("ORIGIN_MESSAGE_ID"));
+        Check.equal("delay", "-1", letter.getProperty("DELAY"));
+        Check.equal("messages to be tried again", 0L, reader.count("%RETRY%" + group));
+        return "3 attempts in order, then a dead letter";
     }
 
     /** Delay levels 1 (1 s) and 2 (5 s). */
