@@ -192,6 +192,41 @@ async fn y_01_retry_and_dead_letter() {
     broker.stop().await;
 }
 
+/// How often a message may come back is the group's business, but for a client that says how often.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_how_often() {
+    let broker = TestBroker::with(|setup| setup.store.message_delay_level = "1h".into()).await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("RD", 1, RW).await;
+    peer.put("RD", 0, "", "m").await;
+    peer.create_group("G0", ",\"retryMaxTimes\":0").await;
+    peer.create_group("G16", "").await;
+    let older = |mut command: Command| {
+        // V3_4_9 is the first whose word counts.
+        command.version = 120;
+        command
+    };
+    let mut expected = (0, 0);
+    for (command, dead) in [
+        (send_back("G0", 0, 0), true),
+        (send_back("G0", 0, 0).field("maxReconsumeTimes", 1), false),
+        (older(send_back("G0", 0, 0).field("maxReconsumeTimes", 1)), true),
+        (send_back("G16", 0, 0), false),
+        (send_back("G16", 0, 0).field("maxReconsumeTimes", 0), true),
+        (send_back("G16", 0, 0).field("maxReconsumeTimes", -1), true),
+    ] {
+        assert_eq!(peer.call(command.clone()).await.code, 0);
+        if dead {
+            expected.0 += 1;
+        } else {
+            expected.1 += 1;
+        }
+        let letters = peer.max_offset("%DLQ%G0", 0).await + peer.max_offset("%DLQ%G16", 0).await;
+        assert_eq!((letters, peer.max_offset(SCHEDULE, 0).await), expected, "{command:?}");
+    }
+    broker.stop().await;
+}
+
 /// A group may have several retry queues; retries are spread over them, dead letters have one queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn several_retry_queues() {

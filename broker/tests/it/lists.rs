@@ -82,6 +82,42 @@ async fn many_groups_at_once() {
     broker.stop().await;
 }
 
+/// What a group was given is shown and kept, also what only clients look at.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_a_group() {
+    let mut broker = TestBroker::start().await;
+    let mut peer = broker.connect().await;
+    let settings = |attributes: Value, policy: Value| {
+        json!({"attributes": attributes, "brokerId": 2, "consumeBroadcastEnable": false, "consumeEnable": true,
+            "consumeFromMinEnable": false, "consumeMessageOrderly": true, "consumeTimeoutMinute": 3, "groupName": "GS",
+            "groupRetryPolicy": policy, "groupSysFlag": 4, "notifyConsumerIdsChangedEnable": false, "retryMaxTimes": 7,
+            "retryQueueNums": 2, "whichBrokerWhenConsumeSlowly": 5})
+    };
+    let customized = json!({"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 2000, 3000]}});
+    let exponential =
+        json!({"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 100, "max": 9000, "multiplier": 3}});
+    async fn shown(peer: &mut Peer) -> Value {
+        let ask = Command::request(RequestCode::GET_SUBSCRIPTIONGROUP_CONFIG).field("group", "GS");
+        json(&peer.call(ask).await)
+    }
+    for (asked, policy, attributes) in [
+        (json!({"+priority.factor": "5"}), &customized, json!({"priority.factor": "5"})),
+        (json!({}), &exponential, json!({"priority.factor": "5"})),
+        (json!({"-priority.factor": ""}), &exponential, json!({})),
+        (json!({"+priority.factor": "7"}), &customized, json!({"priority.factor": "7"})),
+    ] {
+        let request = settings(asked, policy.clone());
+        let answer = call(&mut peer, RequestCode::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, request).await;
+        assert_eq!(answer.code, 0, "{:?}", answer.remark);
+        assert_eq!(shown(&mut peer).await, settings(attributes, policy.clone()));
+    }
+    drop(peer);
+    broker.restart(|_| {}, |_| {}).await;
+    let mut peer = broker.connect().await;
+    assert_eq!(shown(&mut peer).await, settings(json!({"priority.factor": "7"}), customized));
+    broker.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn offsets_times_and_subscriptions() {
     let broker = TestBroker::start().await;

@@ -233,6 +233,51 @@ async fn sends_that_are_refused() {
     broker.stop().await;
 }
 
+/// `brokerPermission` keeps consumers and retries away at once. Producers leave with the next route: only of an ordered topic, whose producers keep
+/// to their queues, messages are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_without_permission() {
+    const READ: &str = "4";
+    const WRITE: &str = "2";
+    let broker = TestBroker::start().await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("TP", 1, RW).await;
+    let ordered = Command::request(RequestCode::UPDATE_AND_CREATE_TOPIC)
+        .field("topic", "TO")
+        .field("defaultTopic", "TBW102")
+        .field("readQueueNums", 1)
+        .field("writeQueueNums", 1)
+        .field("perm", RW)
+        .field("topicFilterType", "SINGLE_TAG")
+        .field("topicSysFlag", 0)
+        .field("order", true);
+    assert_eq!(peer.call(ordered).await.code, 0);
+    peer.create_group("GP", "").await;
+    peer.put("TP", 0, "", "m").await;
+    peer.put("TO", 0, "", "m").await;
+    let send_back = Command::request(RequestCode::CONSUMER_SEND_MSG_BACK)
+        .field("group", "GP")
+        .field("offset", 0)
+        .field("delayLevel", -1);
+    let address = broker.running().parts().config.load().broker_ip1.clone();
+    let sending = format!("the broker[{address}] sending message is forbidden");
+    for (permission, refused) in [(READ, true), (WRITE, false)] {
+        broker.running().parts().config.update(&[("brokerPermission", permission)]).unwrap();
+        for request in [message("TO", 0, "", "m"), send_back.clone()] {
+            let answer = peer.call(request).await;
+            let expected = if refused { (16, Some(sending.as_str())) } else { (0, None) };
+            assert_eq!((answer.code, answer.remark.as_deref()), expected, "{permission}");
+        }
+        peer.put("TP", 0, "", "m").await;
+        let answer = peer.call(pull("GP", "TP", 0, 0, "*")).await;
+        let pulling = format!("the broker[{address}] pulling message is forbidden");
+        let expected = if refused { (0, None, Some("FOUND")) } else { (16, Some("1"), Some(pulling.as_str())) };
+        assert_eq!((answer.code, answer.get("forbiddenType"), answer.remark.as_deref()), expected, "{permission}");
+    }
+    assert_eq!((peer.max_offset("TO", 0).await, peer.max_offset("%DLQ%GP", 0).await), (2, 1));
+    broker.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_flush_is_waited_for() {
     let broker = TestBroker::with(|setup| setup.store.flush_disk_type = FlushDiskType::Sync).await;
