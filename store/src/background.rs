@@ -73,6 +73,8 @@ pub(crate) struct Core {
     /// Called when the log may have grown, see [`crate::Store::on_growth`].
     pub(crate) grown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     retention: Retention,
+    /// Recovery has fed queues that are not on the device yet.
+    unnoted: bool,
     pub(crate) checkpoint: Arc<Checkpoint>,
     abort: AbortFile,
     lock: Mutex<Option<StoreLock>>,
@@ -117,6 +119,7 @@ impl Core {
             compaction: None,
             grown: OnceLock::new(),
             retention: Retention::default(),
+            unnoted: false,
             checkpoint,
             abort,
             lock: Mutex::new(Some(lock)),
@@ -134,6 +137,12 @@ impl Core {
     /// With another way to tell how full the disk is.
     pub(crate) fn with_gauge(mut self, gauge: Gauge) -> Core {
         self.cleaner.gauge = gauge;
+        self
+    }
+
+    /// With queues to flush and note as soon as that is possible.
+    pub(crate) fn with_unnoted(mut self, unnoted: bool) -> Core {
+        self.unnoted = unnoted;
         self
     }
 
@@ -372,8 +381,9 @@ impl Core {
     fn run_queue_flush(&self) {
         let mut safe = self.dispatcher.position();
         let mut thorough = Instant::now();
+        let mut unnoted = self.unnoted;
         while !self.stopped() {
-            if self.dispatcher.position() <= safe {
+            if self.dispatcher.position() <= safe && !unnoted {
                 self.queue_flush.wait(safe + 1, None, || self.dispatcher.position());
             }
             if self.stopped() {
@@ -385,12 +395,12 @@ impl Core {
             if self.stopped() {
                 return;
             }
-            let all = thorough.elapsed() >= millis(config.flush_consume_queue_thorough_interval);
+            let all = unnoted || thorough.elapsed() >= millis(config.flush_consume_queue_thorough_interval);
             let least = usize::try_from(config.flush_consume_queue_least_pages).unwrap_or(0) * PAGE;
             let position = self.dispatcher.position();
             let done = if all { self.flush_derived() } else { self.flush_some(least) };
             match done {
-                Ok(()) if all => (safe, thorough) = (position, Instant::now()),
+                Ok(()) if all => (safe, thorough, unnoted) = (position, Instant::now(), false),
                 Ok(()) => {}
                 // What is derived can be made again from the log; the checkpoint does not move.
                 Err(error) => tracing::error!(%error, "consume queues or index could not be flushed"),

@@ -13,14 +13,14 @@ use crate::checkpoint::Checkpoint;
 use crate::commitlog::CommitLog;
 use crate::commitlog::recover::{Checks, End};
 use crate::compaction::Compaction;
-use crate::dispatch::{DelayLevels, Dispatcher};
+use crate::dispatch::{DelayLevels, Dispatcher, is_in_queue};
 use crate::error::StoreError;
 use crate::failpoint::{self, Point};
 use crate::flush::Flusher;
 use crate::index::{Geometry, Index};
 use crate::lock::StoreLock;
 use crate::progress::Progress;
-use crate::queue::{QueueTable, TableOptions};
+use crate::queue::{QueueTable, TableOptions, mark};
 use crate::record::RecordView;
 use crate::types::StoreOptions;
 
@@ -46,21 +46,26 @@ impl Core {
         }
         let log = Arc::new(log);
         let checkpoint = Arc::new(Checkpoint::open(&root.join("checkpoint"))?);
-        let queues = Arc::new(QueueTable::load(&TableOptions {
+        let options_of_queues = TableOptions {
             root: root.clone(),
             file_size: config.mapped_file_size_consume_queue,
             batch_file_size: config.mapper_file_size_batch_consume_queue,
             ext_file_size: config.mapped_file_size_consume_queue_ext,
             ext: config.enable_consume_queue_ext,
-        })?);
-        let index = match config.message_index_enable {
-            true => {
-                let geometry = Geometry::new(config.max_hash_slot_num, config.max_index_num);
-                let trusted = (!clean).then(|| checkpoint.index_msg_timestamp.get());
-                Some(Arc::new(Index::load(root.join("index"), geometry, trusted)?))
-            }
-            false => None,
         };
+        let load_index = || {
+            let geometry = Geometry::new(config.max_hash_slot_num, config.max_index_num);
+            let trusted = (!clean).then(|| checkpoint.index_msg_timestamp.get());
+            Index::load(root.join("index"), geometry, trusted)
+        };
+        // Both take their time, when there is much of them.
+        let (queues, index) = std::thread::scope(|scope| {
+            let index = config.message_index_enable.then(|| scope.spawn(load_index));
+            let queues = QueueTable::load(&options_of_queues);
+            let index = index.map(|index| index.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            (queues, index.transpose())
+        });
+        let (queues, index) = (Arc::new(queues?), index?.map(Arc::new));
         point(Point::OpenLoaded)?;
         let checks =
             Checks { crc: config.check_crc_on_recover, crc_property: config.force_verify_prop_crc, torn: !clean };
@@ -70,8 +75,16 @@ impl Core {
             // Without what the load removed.
             index.recount();
         }
-        let recovery =
-            Recovery { log: &log, queues: &queues, files, index: index.as_deref(), checkpoint: &checkpoint, checks };
+        let light = config.enable_lmq && config.enable_multi_dispatch;
+        let recovery = Recovery {
+            log: &log,
+            queues: &queues,
+            files,
+            index: index.as_deref(),
+            checkpoint: &checkpoint,
+            checks,
+            light,
+        };
         let index_counts = config.message_index_enable && config.message_index_safe;
         let from = recovery.start(clean, index_counts);
         let (end, index_cut) = recovery.cut(from)?;
@@ -87,12 +100,16 @@ impl Core {
         let dispatcher = Dispatcher::new(Arc::clone(&queues), index.clone(), options.arrived.clone(), levels)
             .with_filter_bits(options.filter_bits.clone())
             .with_copied_log(!master)
-            .with_light_queues(config.enable_lmq && config.enable_multi_dispatch);
+            .with_light_queues(light);
         let index_cut = index_cut || index.as_ref().is_some_and(|index| index.is_damaged());
-        recovery.dispatch(&dispatcher, &flusher, Found { clean, index_cut }, from)?;
+        let at_once = recovery.dispatch(&dispatcher, &flusher, Found { clean, index_cut }, from)?;
         point(Point::OpenDispatched)?;
-        if !clean || dispatcher.last() != (0, 0) {
-            recovery.note(&dispatcher, &flusher)?;
+        let changed = !clean || dispatcher.last() != (0, 0);
+        if changed {
+            match at_once {
+                true => recovery.note(&dispatcher, &flusher)?,
+                false => recovery.leave(&flusher)?,
+            }
             checkpoint
                 .write_fingerprints(queues.fingerprint(), index.as_ref().map_or(0, |index| index.fingerprint()))?;
         }
@@ -107,12 +124,14 @@ impl Core {
         });
         let core =
             Core::new(options, log, queues, index, dispatcher, checkpoint, flusher, abort, lock, Threads::default());
-        Ok(core.with_compaction(compaction))
+        Ok(core.with_compaction(compaction).with_unnoted(changed && !at_once))
     }
 }
 
 /// Recovery notes how far it is each time it has fed so many bytes of the log.
 const NOTE_EVERY: u64 = 512 << 20;
+/// To put a little in each of more queues on the device takes longer than to find it again: that is left to the flush thread.
+const MANY_QUEUES: usize = 4096;
 
 /// How the store was found.
 #[derive(Clone, Copy)]
@@ -132,6 +151,8 @@ struct Recovery<'a> {
     index: Option<&'a Index>,
     checkpoint: &'a Checkpoint,
     checks: Checks,
+    /// Records have entries in the light queues that they name.
+    light: bool,
 }
 
 impl Recovery<'_> {
@@ -199,8 +220,14 @@ impl Recovery<'_> {
         lost
     }
 
-    /// Feeds queues and index what they may have lost.
-    fn dispatch(&self, dispatcher: &Dispatcher, flusher: &Flusher, found: Found, from: u64) -> Result<(), StoreError> {
+    /// Feeds queues and index what they may have lost. True when it is to be put on the device before the first message.
+    fn dispatch(
+        &self,
+        dispatcher: &Dispatcher,
+        flusher: &Flusher,
+        found: Found,
+        from: u64,
+    ) -> Result<bool, StoreError> {
         let start = self.log.range().start;
         let lost = self.queues_lost(self.log.range().end);
         self.queues.set_files_missing(lost);
@@ -209,7 +236,7 @@ impl Recovery<'_> {
             // Without any entry everything is missing, whatever the checkpoint says.
             (Err(_), _) => start,
             (Ok(in_queues), true) => in_queues,
-            (Ok(in_queues), false) => in_queues.min(from),
+            (Ok(in_queues), false) => in_queues.min(self.known_until(from)),
         };
         if let Some(index) = self.index
             && (!found.clean || found.index_cut)
@@ -236,8 +263,32 @@ impl Recovery<'_> {
         })?;
         dispatcher.reset(self.log.wrote().get());
         self.queues.set_files_missing(false);
-        self.queues.all().iter().try_for_each(|queue| queue.keep_floor())?;
-        self.queues.correct_min(start)
+        self.queues.keep_floors()?;
+        self.queues.correct_min(start)?;
+        let behind = u64::try_from(self.checkpoint.logics_phys_offset.get()).unwrap_or(0).max(from);
+        let much = self.log.wrote().get().saturating_sub(behind) >= NOTE_EVERY;
+        Ok(lost || found.index_cut || much || self.queues.unflushed() <= MANY_QUEUES)
+    }
+
+    /// The first record from the start of a file on that its queue does not have, or the last one that is in its queue by the
+    /// checkpoint. To feed what is before it again would change nothing; to look whether it is there takes less time.
+    fn known_until(&self, from: u64) -> u64 {
+        let noted = u64::try_from(self.checkpoint.logics_phys_offset.get()).unwrap_or(0);
+        // Queues that a record names in its properties are not looked at.
+        if noted <= from || self.light {
+            return from;
+        }
+        let ends = self.queues.ends();
+        let mut walk = self.log.walk(from);
+        let mut before = from;
+        while let Some((phys, record)) = walk.next_record().filter(|(phys, _)| *phys <= noted) {
+            let end = ends.get(&mark(record.topic_bytes(), record.queue_id()));
+            if is_in_queue(&record) && end.is_none_or(|end| *end < (phys + record.size() as u64) as i64) {
+                return phys;
+            }
+            before = phys;
+        }
+        before
     }
 
     /// Puts what was found and made again on the device and notes it: the next recovery, even if this broker is killed
@@ -252,6 +303,12 @@ impl Recovery<'_> {
             self.checkpoint.logics_msg_timestamp.set(timestamp);
             self.checkpoint.logics_phys_offset.set(phys);
         }
+        self.checkpoint.flush()
+    }
+
+    /// As [`Recovery::note`], without the queues, which the flush thread will note as soon as it runs.
+    fn leave(&self, flusher: &Flusher) -> Result<(), StoreError> {
+        flusher.flush();
         self.checkpoint.flush()
     }
 

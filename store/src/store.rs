@@ -100,6 +100,7 @@ impl Store {
     /// A batch that stays one record (`INNER_BATCH` in the sys flag, `INNER_NUM` in the properties) takes that many offsets,
     /// and a message for light queues (`INNER_MULTI_DISPATCH`) one in each: their properties are completed.
     pub fn append(&self, queue: &Queue, message: &NewMessage<'_>) -> Result<Appended, AppendError> {
+        queue.ask_for();
         let config = self.core.options.config.load();
         let limits = self.limits(&config)?;
         if config.enable_lmq || message.sys_flag & sys_flag::INNER_BATCH != 0 {
@@ -177,6 +178,7 @@ impl Store {
         inner: &[Inner<'_>],
         each: &mut dyn FnMut(u64),
     ) -> Result<Appended, AppendError> {
+        queue.ask_for();
         let batch = Batch { common: message, inner };
         let limits = self.limits(&self.core.options.config.load())?;
         self.core.log.append_batch(next_offset(queue), &batch, &limits, each)

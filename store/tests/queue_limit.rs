@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use faults_support::{Dir, check, messages};
 use load_support::{Load, send_all, verify};
+use store::queue::files::{Shape, UnitFiles};
 use store::queue::limit_mapped_files;
 
 const CONF: &str =
@@ -71,4 +72,34 @@ fn queues_beyond_the_limit() {
         messages(&store).len(),
         known.len() + 2 * store.topics().iter().map(|t| store.queues_of(t).len()).sum::<usize>()
     );
+    the_end_of_a_queue_is_read_from_memory();
+}
+
+/// A file beyond the limit: what was lately added is found without it, whether the file has it by now or not.
+fn the_end_of_a_queue_is_read_from_memory() {
+    limit_mapped_files(0);
+    let dir = tempfile::tempdir().unwrap();
+    let files = UnitFiles::empty(dir.path().join("T/0"), Shape::new(20, 20_000));
+    let unit = |index: i64| [index as u8; 20];
+    let read = |index: i64| {
+        let mut out = [0; 20];
+        files.read(index, &mut out).ok().filter(|there| *there).map(|_| out)
+    };
+    for index in 0..300 {
+        files.write(index, &unit(index)).unwrap();
+        for back in [0, 31] {
+            let back = (index - back).max(0);
+            assert_eq!(read(back), Some(unit(back)), "{back} of {index}");
+        }
+    }
+    assert_eq!(read(7), Some(unit(7)));
+    files.flush(0, 300).unwrap();
+    let path = files.snapshot()[0].path().to_owned();
+    let there = std::fs::read(&path).unwrap();
+    assert!((0..300).all(|index| there[index * 20..][..20] == unit(index as i64)) && there[6000] == 0);
+    std::fs::remove_file(path).unwrap();
+    for index in 300 - 32..300 {
+        assert_eq!(read(index), Some(unit(index)), "{index}");
+    }
+    assert_eq!(read(7), None);
 }

@@ -42,7 +42,7 @@ impl Dispatcher {
                 let state = self.state.lock();
                 match state.list_anew(log, old, &fresh, &mut next).and_then(|more| match more {
                     true => Ok(true),
-                    false => fresh.flush(0).map(|_| false),
+                    false => fresh.flush().map(|()| false),
                 }) {
                     Ok(true) => {}
                     Ok(false) => {

@@ -9,6 +9,7 @@
 
 mod anew;
 mod delay;
+mod handles;
 mod index_feed;
 mod light;
 
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 
 pub use delay::DelayLevels;
 
+use self::handles::Kept;
 use self::index_feed::IndexFeed;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
@@ -32,8 +34,6 @@ use crate::store::{Arrival, FilterBits};
 
 /// Topic of delayed messages; its tags codes are delivery times.
 const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
-/// Queues whose handles are kept from record to record. A power of two.
-const CACHED_QUEUES: usize = 256;
 
 /// Called after a queue got something new, see [`crate::StoreOptions::arrived`].
 pub type Arrived = Arc<dyn Fn(&Arrival<'_>) + Send + Sync>;
@@ -77,7 +77,7 @@ struct State {
     /// The log is a copy, see [`anew`].
     copied: bool,
     begun_anew: BegunAnew,
-    cache: QueueCache,
+    kept: Kept,
     /// Queues that got something, each once.
     touched: Vec<Arc<Queue>>,
 }
@@ -101,7 +101,7 @@ impl Dispatcher {
                 light: false,
                 copied: false,
                 begun_anew: Arc::clone(&begun_anew),
-                cache: QueueCache(vec![None; CACHED_QUEUES]),
+                kept: Kept::new(),
                 touched: Vec::new(),
             }),
             asked: AtomicBool::new(false),
@@ -277,16 +277,13 @@ impl State {
     fn record(&mut self, phys: u64, record: &RecordView<'_>, follows: bool) -> Result<bool, StoreError> {
         failpoint::hit(Point::DispatchRecord).map_err(|source| StoreError::Io { path: Default::default(), source })?;
         let keys = Keys::of(record);
-        let transaction = record.sys_flag() & sys_flag::TRANSACTION;
-        // Half messages and rollbacks are in the log only. (What waits for a commit is stored as an ordinary message of
-        // a system topic.)
-        let in_queue = transaction == 0 || transaction == sys_flag::TRANSACTION_COMMIT;
+        let in_queue = is_in_queue(record);
         let tags_code = self.tags_code(record, &keys);
         let ext = (in_queue && self.queues.is_extended()).then(|| self.ext_unit(record, tags_code));
         if follows && in_queue && record.queue_offset() == 0 {
             self.begin_anew(record.topic(), record.queue_id(), phys)?;
         }
-        let queue = self.cache.queue(&self.queues, record);
+        let queue = self.kept.queue(&self.queues, record);
         // First: what the queue shows can be read.
         if in_queue && let Some(compacted) = queue.compaction() {
             compacted.put(record, tags_code)?;
@@ -329,6 +326,13 @@ impl State {
     }
 }
 
+/// Whether a record is in a queue. Half messages and rollbacks are in the log only. (What waits for a commit is stored as an
+/// ordinary message of a system topic.)
+pub(crate) fn is_in_queue(record: &RecordView<'_>) -> bool {
+    let transaction = record.sys_flag() & sys_flag::TRANSACTION;
+    transaction == 0 || transaction == sys_flag::TRANSACTION_COMMIT
+}
+
 /// What stands for a record in its queue, which may be a batch topic's; `None` when it has no possible place.
 fn queue_entry(batch: bool, phys: u64, record: &RecordView<'_>, keys: &Keys<'_>, tags_code: i64) -> Option<QueueEntry> {
     let unit = Unit { phys: phys as i64, size: record.size() as i32, tags_code };
@@ -346,26 +350,6 @@ fn queue_entry(batch: bool, phys: u64, record: &RecordView<'_>, keys: &Keys<'_>,
         return None;
     }
     Some(entry)
-}
-
-/// Handles of queues that records were lately for, each at the place that a hash of its name and id says.
-struct QueueCache(Vec<Option<Arc<Queue>>>);
-
-impl QueueCache {
-    /// The record's queue, most often from the cache.
-    fn queue(&mut self, queues: &QueueTable, record: &RecordView<'_>) -> &Arc<Queue> {
-        let (topic, id) = (record.topic_bytes(), record.queue_id());
-        // Topics that follow a pattern differ in their length or their last bytes.
-        let tail = topic.iter().rev().take(8).fold(topic.len() as u64, |tail, byte| (tail << 8) ^ u64::from(*byte));
-        let mixed = (tail ^ (id as u64).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = (mixed >> 56) as usize % CACHED_QUEUES;
-        let other = |queue: &Arc<Queue>| queue.id() != id || queue.topic().as_bytes() != topic || queue.is_deleted();
-        let kept = &mut self.0[place];
-        if kept.as_ref().is_some_and(other) {
-            *kept = None;
-        }
-        kept.get_or_insert_with(|| queues.get_or_create(&String::from_utf8_lossy(topic), id))
-    }
 }
 
 /// Tells about queues that got something and have waiters. The dispatcher's lock is not held.

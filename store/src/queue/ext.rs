@@ -80,7 +80,7 @@ impl QueueExt {
     /// # Errors
     /// A file that does not fit the configuration, or the disk.
     pub(super) fn load(dir: PathBuf, shape: Shape, last: Option<i64>) -> Result<QueueExt, StoreError> {
-        let ext = QueueExt { files: UnitFiles::load(dir, shape)?, ..QueueExt::empty(PathBuf::new(), shape) };
+        let ext = QueueExt { files: UnitFiles::load(dir, shape)?.0, ..QueueExt::empty(PathBuf::new(), shape) };
         let mut unit = ExtUnit::default();
         let end = match last.map(|last| (offset_of(last), ext.read(last, &mut unit))) {
             Some((offset, true)) => offset + unit.len() as i64,

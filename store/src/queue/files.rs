@@ -7,7 +7,7 @@
 //! Threads: one writer (the owner's lock), any number of readers. A reader may only look at units that the owner has
 //! published; files further back never change until they are deleted as a whole.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
+use super::listing::{self, Listed};
 use super::unit_file::is_short_of_mappings;
 pub use super::unit_file::{LastFile, UnitFile};
 use crate::abort::sync_dir;
@@ -68,45 +69,37 @@ impl UnitFiles {
         }
     }
 
-    /// Finds the files of a directory; none is mapped.
+    /// Finds the files of a directory; none is mapped. Also returns the last one, opened.
     ///
     /// # Errors
     /// A file whose length or name does not fit. As in Java an empty last file is removed instead, and directories
     /// are passed over.
-    pub fn load(dir: PathBuf, shape: Shape) -> Result<UnitFiles, StoreError> {
+    pub(super) fn load(dir: PathBuf, shape: Shape) -> Result<(UnitFiles, Option<File>), StoreError> {
         let io = |path: &Path, source| StoreError::Io { path: path.to_owned(), source };
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&dir).map_err(|source| io(&dir, source))? {
-            let entry = entry.map_err(|source| io(&dir, source))?;
-            let path = entry.path();
-            let meta = entry.metadata().map_err(|source| io(&path, source))?;
-            let meta = if meta.is_symlink() { fs::metadata(&path).map_err(|source| io(&path, source))? } else { meta };
-            if meta.is_file() {
-                found.push((path, meta.len()));
-            }
-        }
-        found.sort();
-        let lost_last = matches!(found.last(), Some((_, 0)));
-        if let Some((path, 0)) = found.last() {
+        let mut found = listing::files(&dir).map_err(|source| io(&dir, source))?;
+        let lost_last = matches!(found.last(), Some(last) if last.len == 0);
+        if let Some(last) = found.pop_if(|last| last.len == 0) {
+            let path = dir.join(last.name);
             tracing::warn!(file = %path.display(), "the last queue file is empty: removed");
-            remove(path).map_err(|source| io(path, source))?;
-            found.pop();
+            remove(&path).map_err(|source| io(&path, source))?;
         }
         let mut files = Vec::with_capacity(found.len());
-        for (path, len) in found {
+        let mut opened = None;
+        for Listed { name, len, opened: last } in found {
+            let path = dir.join(&name);
             let corrupt = |what: String| StoreError::Corrupt { path: path.clone(), offset: 0, what };
             if len != shape.file_len() as u64 {
                 return Err(corrupt(format!("the file has {len} bytes, the configuration says {}", shape.file_len())));
             }
-            let base = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .and_then(|name| name.parse::<i64>().ok())
+            let base = name
+                .parse::<i64>()
+                .ok()
                 .filter(|base| *base >= 0 && base % shape.unit_len as i64 == 0)
                 .ok_or_else(|| corrupt("the file's name is no offset of a unit".to_owned()))?;
             files.push(Arc::new(UnitFile::new(path, base / shape.unit_len as i64, shape)));
+            opened = last;
         }
-        Ok(UnitFiles { list: ArcSwap::from_pointee(files), lost_last, ..UnitFiles::empty(dir, shape) })
+        Ok((UnitFiles { list: ArcSwap::from_pointee(files), lost_last, ..UnitFiles::empty(dir, shape) }, opened))
     }
 
     /// Whether an empty last file was removed by [`UnitFiles::load`].
@@ -168,8 +161,8 @@ impl UnitFiles {
         Ok(self.with_file(index, |file| file.read(index, index + 1, out)).transpose()? == Some(1))
     }
 
-    /// The last file with its mapping, for a writer that keeps it as long as `index` lies in it. `None` when it does
-    /// not, or the file cannot be mapped.
+    /// The last file with its mapping, for a writer that keeps it as long as `index` lies in it, and no longer than to the
+    /// next [`UnitFiles::unmap_idle`]. `None` when it does not.
     pub fn last_for(&self, index: i64) -> Option<LastFile> {
         let file = self.list.load().last().filter(|file| file.base() <= index && index < file.end()).cloned()?;
         LastFile::new(file)

@@ -7,6 +7,8 @@ mod by_time;
 mod entries;
 mod ext;
 pub mod files;
+mod listing;
+mod mark;
 mod recover;
 mod sync;
 mod table;
@@ -23,6 +25,7 @@ pub use by_time::Bound;
 pub use entries::Entries;
 pub use ext::ExtUnit;
 pub(crate) use ext::is_address;
+pub(crate) use mark::{ByMark, mark};
 pub use table::{QueueTable, TableOptions};
 #[cfg(feature = "failpoints")]
 pub use unit_file::limit_mapped_files;
@@ -33,6 +36,7 @@ use self::unit::{BATCH_UNIT_LEN, Entry, UNIT_LEN, Unit};
 use crate::compaction::CompactionLog;
 use crate::error::StoreError;
 use crate::index::KeyHash;
+use crate::segment::ask_for;
 
 /// Units that a gap in the offsets is filled with at most; a larger one can only come from a damaged record.
 const GAP_LIMIT: i64 = 1 << 24;
@@ -74,46 +78,55 @@ fn fingerprint(topic: &str, id: i32, base: i64) -> u64 {
 /// Threads: entries are added under the queue's lock; readers take none. They see `max_offset` (Acquire) and never look
 /// at units behind it.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Queue {
+    // What a message touches, close together: of very many queues none is in a processor's cache when its turn comes.
+    next: AtomicI64,
+    /// Queue offset behind the last readable one. The same number as `end`, except in batch topics.
+    max: AtomicI64,
+    /// Unit index behind the last that is readable.
+    end: AtomicI64,
+    /// Units that are on the device. Changed with the writer's lock held.
+    flushed: AtomicI64,
+    waiters: AtomicUsize,
+    /// Where in memory the last file is described, and where the next unit goes; neither need be true any more.
+    ahead: [AtomicUsize; 2],
     topic: Arc<str>,
     id: i32,
-    places: Arc<Places>,
-    /// The topic was declared to be a batch topic.
-    batch: bool,
-    /// Set when the first entry shows whether this is the queue of a batch topic, or by what was found on disk.
-    files: OnceLock<UnitFiles>,
-    /// The extension, when there is one.
-    ext: OnceLock<Arc<QueueExt>>,
-    /// Unit indexes: the first that is readable, and the one behind the last.
-    first: AtomicI64,
-    end: AtomicI64,
-    /// Queue offsets. The same numbers as the indexes, except in batch topics.
-    min: AtomicI64,
-    max: AtomicI64,
-    next: AtomicI64,
-    waiters: AtomicUsize,
-    deleted: AtomicBool,
-    dirty: AtomicBool,
-    /// Among the dispatcher's queues to report.
-    listed: AtomicBool,
-    /// Of a compaction topic: what is read instead of this queue.
-    compacted: OnceLock<Arc<CompactionLog>>,
-    /// Offsets below are not readable, because the topic keeps its messages for a shorter time than the log.
-    hidden: AtomicI64,
     /// Hash of `topic#`, with which the index keys of this topic begin.
     key_prefix: KeyHash,
+    /// The topic was declared to be a batch topic.
+    batch: bool,
+    deleted: AtomicBool,
+    dirty: AtomicBool,
+    /// Among the queues that have enough to flush.
+    ripe: AtomicBool,
+    /// Among the dispatcher's queues to report.
+    listed: AtomicBool,
+    places: Arc<Places>,
+    /// Of a compaction topic: what is read instead of this queue.
+    compacted: OnceLock<Arc<CompactionLog>>,
+    /// Set when the first entry shows whether this is the queue of a batch topic, or by what was found on disk.
+    files: OnceLock<UnitFiles>,
+    writer: Mutex<Writer>,
+    /// Unit index of the first that is readable.
+    first: AtomicI64,
+    /// Its queue offset.
+    min: AtomicI64,
+    /// Offsets below are not readable, because the topic keeps its messages for a shorter time than the log.
+    hidden: AtomicI64,
+    /// The extension, when there is one.
+    ext: OnceLock<Arc<QueueExt>>,
     /// What this queue has added to [`Places::present`].
     counted: AtomicU64,
-    writer: Mutex<Writer>,
 }
 
 /// What only the adding side knows.
 #[derive(Debug)]
+#[repr(C)]
 struct Writer {
     /// End in the log of the last record that has a unit; -1 without one.
     max_phys: i64,
-    /// Units that are on the device.
-    flushed: i64,
     /// The file that is being written.
     last: Option<LastFile>,
     /// The first unit, as it was found in its file.
@@ -149,14 +162,17 @@ impl Queue {
             max: AtomicI64::new(0),
             next: AtomicI64::new(0),
             waiters: AtomicUsize::new(0),
+            ahead: Default::default(),
             deleted: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
+            ripe: AtomicBool::new(false),
             listed: AtomicBool::new(false),
+            flushed: AtomicI64::new(0),
             compacted: OnceLock::new(),
             hidden: AtomicI64::new(0),
             key_prefix,
             counted: AtomicU64::new(0),
-            writer: Mutex::new(Writer { max_phys: -1, flushed: 0, last: None, first: None, stale: false, floor: 0 }),
+            writer: Mutex::new(Writer { max_phys: -1, last: None, first: None, stale: false, floor: 0 }),
         }
     }
 
@@ -168,6 +184,17 @@ impl Queue {
     /// The queue id.
     pub fn id(&self) -> i32 {
         self.id
+    }
+
+    /// Asks for the memory that the dispatch of a message will touch. Of very many queues it is in no cache, and by the time of the
+    /// dispatch it is.
+    #[inline]
+    pub(crate) fn ask_for(&self) {
+        const LINE: usize = 64;
+        let here = std::ptr::from_ref(self) as usize;
+        (1..4).for_each(|line| ask_for(here + line * LINE));
+        let [file, place] = self.ahead.each_ref().map(|address| address.load(Ordering::Relaxed));
+        [file, file + LINE, place].into_iter().for_each(ask_for);
     }
 
     /// Lowest readable queue offset.
@@ -363,11 +390,12 @@ impl Queue {
         let tags_code = ext.and_then(|ext| self.extend(ext)).unwrap_or(entry.unit.tags_code);
         let unit = Unit { tags_code, ..entry.unit }.encode();
         match writer.last.as_ref().and_then(|last| last.write(at, &unit)) {
-            Some(done) => done?,
+            Some(next) => self.ahead[1].store(next?, Ordering::Relaxed),
             None => {
                 let count = files.count();
                 files.write(at, &unit)?;
                 writer.last = files.last_for(at);
+                self.ahead[0].store(writer.last.as_ref().map_or(0, LastFile::address), Ordering::Relaxed);
                 if files.count() != count {
                     self.recount();
                 }
@@ -433,6 +461,18 @@ impl Queue {
         !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel)
     }
 
+    /// Marks the queue as one that has at least `least` bytes to flush; true when it has, and was not marked.
+    pub(crate) fn mark_ripe(&self, least: usize) -> bool {
+        let waiting = self.end.load(Ordering::Relaxed) - self.flushed.load(Ordering::Relaxed);
+        waiting.max(0) as usize * UNIT_LEN >= least && !self.ripe.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes one of these marks away, before the flush: a unit that is added after it lists the queue again.
+    pub(super) fn unmark(&self, dirty: bool) {
+        let mark = if dirty { &self.dirty } else { &self.ripe };
+        mark.store(false, Ordering::Release);
+    }
+
     /// Marks the queue as being among those to report; true when it was not.
     pub(crate) fn list(&self) -> bool {
         !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::AcqRel)
@@ -443,27 +483,24 @@ impl Queue {
         self.listed.store(false, Ordering::Release);
     }
 
-    /// Puts the units on the device when at least `least` bytes wait. Returns whether the queue must be listed as dirty
-    /// again.
+    /// Puts the units on the device.
     ///
     /// # Errors
     /// The device failed.
-    pub(crate) fn flush(&self, least: usize) -> Result<bool, StoreError> {
-        // Before the look at `end`: a unit that is added after it lists the queue again.
-        self.dirty.store(false, Ordering::Release);
-        let Some(files) = self.files.get() else { return Ok(false) };
-        let from = self.writer.lock().flushed;
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let Some(files) = self.files.get() else { return Ok(()) };
+        let from = self.flushed.load(Ordering::Acquire);
         let end = self.end.load(Ordering::Acquire);
-        let waiting = (end - from).max(0) as usize * files.shape().unit_len;
-        if waiting < least {
-            return Ok(waiting > 0 && self.mark_dirty());
-        }
         // First what the units point to.
         self.ext.get().map_or(Ok(()), |ext| ext.flush())?;
         files.flush(from.min(end), end)?;
-        let mut writer = self.writer.lock();
-        writer.flushed = writer.flushed.max(end);
-        Ok(false)
+        self.note_flushed(end);
+        Ok(())
+    }
+
+    fn note_flushed(&self, end: i64) {
+        let _writer = self.writer.lock();
+        self.flushed.fetch_max(end, Ordering::AcqRel);
     }
 
     /// Writes what is gathered in memory into the files, for a sync of the whole file system. Returns up to where that puts
@@ -481,10 +518,7 @@ impl Queue {
     /// The sync has succeeded, or not.
     pub(crate) fn end_sync(&self, (end, fresh): (i64, bool), done: bool) {
         match (done, self.files.get()) {
-            (true, _) => {
-                let mut writer = self.writer.lock();
-                writer.flushed = writer.flushed.max(end);
-            }
+            (true, _) => self.note_flushed(end),
             (false, Some(files)) if fresh => files.distrust(),
             _ => {}
         }

@@ -20,7 +20,7 @@ impl Queue {
             false => (&places.simple_dir, places.simple),
             true => (&places.batch_dir, places.batch),
         };
-        let files = UnitFiles::load(dir.join(&*topic).join(id.to_string()), shape)?;
+        let (files, mut opened) = UnitFiles::load(dir.join(&*topic).join(id.to_string()), shape)?;
         let queue = Queue::new(topic, id, places, batch);
         let list = files.snapshot();
         let mut floor = 0;
@@ -32,6 +32,7 @@ impl Queue {
                 Entry::decode(index, bytes).is_some_and(|entry| entry.is_written())
             })?;
             files.cut(list[at].end(), list[at].end())?;
+            opened = None;
         }
         if hole.is_some() || files.lost_last() {
             queue.places.lost.store(true, Ordering::Release);
@@ -40,8 +41,9 @@ impl Queue {
         let from = list.len().saturating_sub(FILES_CHECKED);
         let mut end = list.get(from).map_or(0, |file| file.base());
         let (mut last, mut address, mut first, mut stale) = (None, None, None, false);
-        for file in &list[from..] {
-            (end, stale) = file.walk_to_end(|index, bytes| {
+        for (at, file) in list.iter().enumerate().skip(from) {
+            let opened = if at + 1 == list.len() { opened.take() } else { None };
+            (end, stale) = file.walk_to_end(opened, |index, bytes| {
                 let entry = Entry::decode(index, bytes).filter(Entry::is_written);
                 if from == 0 && index == list[0].base() {
                     first = entry;
@@ -60,7 +62,7 @@ impl Queue {
         queue.first.store(list.first().map_or(0, |file| file.base()), Ordering::Relaxed);
         {
             let mut writer = queue.writer.lock();
-            writer.flushed = end;
+            queue.flushed.store(end, Ordering::Relaxed);
             writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
             writer.floor = floor;
             (writer.first, writer.stale) = (first, stale);
@@ -139,7 +141,7 @@ impl Queue {
         files.cut(end, old_end)?;
         self.recount();
         writer.max_phys = last.map_or(-1, |entry| entry.unit.end());
-        writer.flushed = writer.flushed.min(end);
+        self.flushed.fetch_min(end, Ordering::Relaxed);
         if let (Some(ext), Some(address)) = (self.ext.get(), address) {
             ext.truncate_behind(address)?;
         }
@@ -165,11 +167,11 @@ impl Queue {
             "the first queue files are missing: made again from the log"
         );
         writer.floor = writer.floor.max(self.max_offset());
-        (writer.max_phys, writer.flushed, writer.last, writer.first) = (-1, 0, None, None);
+        (writer.max_phys, writer.last, writer.first) = (-1, None, None);
         files.delete_all()?;
         self.ext.get().map_or(Ok(()), |ext| ext.delete_all())?;
         self.recount();
-        for value in [&self.first, &self.end, &self.min, &self.max, &self.next] {
+        for value in [&self.first, &self.end, &self.min, &self.max, &self.next, &self.flushed] {
             value.store(0, Ordering::Relaxed);
         }
         Ok(())
@@ -260,8 +262,8 @@ impl Queue {
         let Some(files) = self.files.get().filter(|_| first < end && self.max_phys() > phys) else { return Ok(false) };
         // Of a short queue all: a sync of what is on the device already costs little.
         let from = if files.count() < FILES_CHECKED { first } else { self.first_kept(first, end, phys)? };
-        let mut writer = self.writer.lock();
-        writer.flushed = writer.flushed.min(from);
+        let _writer = self.writer.lock();
+        self.flushed.fetch_min(from, Ordering::AcqRel);
         files.distrust();
         Ok(from < end)
     }

@@ -13,9 +13,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::ext::QueueExt;
 use super::files::Shape;
+use super::listing;
 use super::sync;
 use super::unit::{BATCH_UNIT_LEN, UNIT_LEN};
-use super::{Places, Queue};
+use super::{ByMark, Places, Queue, mark};
 use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::json_file::{JsonFile, Loaded};
@@ -53,6 +54,10 @@ pub struct QueueTable {
     pub(super) dirty: Mutex<Vec<Arc<Queue>>>,
     /// Queues are being made anew from their records: their files are not what they will be.
     remaking: AtomicBool,
+    /// Those of them that have many.
+    ripe: Mutex<Vec<Arc<Queue>>>,
+    /// How many bytes are many.
+    least: AtomicUsize,
 }
 
 /// Whether the queues of a topic have batch units.
@@ -93,6 +98,8 @@ impl QueueTable {
             light: AtomicUsize::new(0),
             dirty: Mutex::default(),
             remaking: AtomicBool::new(false),
+            ripe: Mutex::default(),
+            least: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -133,14 +140,17 @@ impl QueueTable {
     }
 
     fn load_topic(&self, Found { topic, dir, batch }: &Found) -> Result<(), StoreError> {
-        for dir in directories(dir)? {
-            let Some(id) = dir.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            let queue = Queue::load(Arc::clone(topic), id, Arc::clone(&self.places), *batch)?;
-            let mut topics = self.topics.write();
-            let known = topics.entry(Arc::clone(topic)).or_default().0.insert(id, Arc::new(queue));
-            if known.is_none() {
+        let mut loaded = Vec::new();
+        for id in directories(dir)?.iter().filter_map(|name| name.parse().ok()) {
+            loaded.push((id, Arc::new(Queue::load(Arc::clone(topic), id, Arc::clone(&self.places), *batch)?)));
+        }
+        if loaded.is_empty() {
+            return Ok(());
+        }
+        let mut topics = self.topics.write();
+        let queues = topics.entry(Arc::clone(topic)).or_default();
+        for (id, queue) in loaded {
+            if queues.0.insert(id, queue).is_none() {
                 self.light.fetch_add(usize::from(is_lmq(topic)), Ordering::Relaxed);
             } else {
                 tracing::error!(topic = &**topic, id, "the queue has files of both kinds: one kind is left alone");
@@ -272,13 +282,29 @@ impl QueueTable {
     /// End in the log of the last record that has a unit anywhere; -1 without any. Also -1 when only batch topics have
     /// queues: then `consumequeue/` was lost, and what its queues held is still to be found in the log.
     pub fn max_phys(&self) -> i64 {
-        let all = self.all();
-        let (batch, simple): (Vec<_>, Vec<_>) = all.iter().partition(|queue| queue.is_batch());
-        let max = |queues: &[&Arc<Queue>]| queues.iter().map(|queue| queue.max_phys()).max().unwrap_or(-1);
-        match max(&simple) {
-            -1 => -1,
-            simple => simple.max(max(&batch)),
+        let (mut simple, mut batch) = (-1, -1);
+        for queue in self.topics.read().values().flat_map(|queues| queues.0.values()) {
+            let max = if queue.is_batch() { &mut batch } else { &mut simple };
+            *max = queue.max_phys().max(*max);
         }
+        if simple == -1 { -1 } else { simple.max(batch) }
+    }
+
+    /// Does something with each queue, of which none is made or forgotten meanwhile: in recovery.
+    fn each(&self, work: impl FnMut(&Arc<Queue>) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.topics.read().values().flat_map(|queues| queues.0.values()).try_for_each(work)
+    }
+
+    /// End in the log of the last record that has a unit, of each queue; of several with the same mark the least.
+    pub(crate) fn ends(&self) -> ByMark<i64> {
+        let mut ends = ByMark::default();
+        for queue in self.topics.read().values().flat_map(|queues| queues.0.values()) {
+            let max = queue.max_phys();
+            ends.entry(mark(queue.topic().as_bytes(), queue.id()))
+                .and_modify(|end: &mut i64| *end = max.min(*end))
+                .or_insert(max);
+        }
+        ends
     }
 
     /// Cuts every queue at the new end of the log. In recovery, before there are readers and writers.
@@ -286,7 +312,7 @@ impl QueueTable {
     /// # Errors
     /// The disk.
     pub fn truncate_dirty(&self, phys: u64) -> Result<(), StoreError> {
-        self.all().iter().try_for_each(|queue| queue.truncate_dirty(clamp(phys)))
+        self.each(|queue| queue.truncate_dirty(clamp(phys)))
     }
 
     /// Moves the lowest readable offsets to what a log that starts at `min_phys` still has.
@@ -294,7 +320,7 @@ impl QueueTable {
     /// # Errors
     /// The disk.
     pub fn correct_min(&self, min_phys: u64) -> Result<(), StoreError> {
-        self.all().iter().try_for_each(|queue| queue.correct_min(clamp(min_phys)))
+        self.each(|queue| queue.correct_min(clamp(min_phys)))
     }
 
     /// Deletes files that point before `min_phys` only, and corrects the lowest offsets. Returns how many files went.
@@ -341,7 +367,7 @@ impl QueueTable {
     /// # Errors
     /// The disk.
     pub fn clear_behind(&self) -> Result<(), StoreError> {
-        self.all().iter().try_for_each(|queue| queue.clear_behind())
+        self.each(|queue| queue.clear_behind())
     }
 
     /// After a kill: units of records at or behind `phys` may be in memory only, and the next flush takes them as well.
@@ -349,12 +375,20 @@ impl QueueTable {
     /// # Errors
     /// The disk.
     pub fn distrust(&self, phys: u64) -> Result<(), StoreError> {
-        for queue in self.all() {
+        self.each(|queue| {
             if queue.distrust(clamp(phys))? {
-                self.note_dirty(&queue);
+                self.note_dirty(queue);
             }
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    /// After the log was dispatched again, see [`Queue::keep_floor`].
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn keep_floors(&self) -> Result<(), StoreError> {
+        self.each(|queue| queue.keep_floor())
     }
 
     /// Notes that a queue has units to flush.
@@ -362,22 +396,38 @@ impl QueueTable {
         if queue.mark_dirty() {
             self.dirty.lock().push(Arc::clone(queue));
         }
+        if queue.mark_ripe(self.least.load(Ordering::Relaxed)) {
+            self.ripe.lock().push(Arc::clone(queue));
+        }
     }
 
-    /// Puts the units of queues on the device that have at least `least` bytes waiting; 0 for all.
+    /// How many queues have units to flush.
+    pub(crate) fn unflushed(&self) -> usize {
+        self.dirty.lock().len()
+    }
+
+    /// Puts the units of queues on the device that have at least `least` bytes waiting; 0 for all. Queues are noted to have
+    /// many as they get them: of very many with a little each none is looked at.
     ///
     /// # Errors
     /// The device failed: its queue is tried again next time.
     pub fn flush(&self, least: usize) -> Result<(), StoreError> {
-        let dirty = std::mem::take(&mut *self.dirty.lock());
-        if least == 0 && dirty.len() >= MANY && sync::works() {
-            return self.flush_together(dirty);
+        let (all, list) = (least == 0, if least == 0 { &self.dirty } else { &self.ripe });
+        if !all && self.least.swap(least, Ordering::Relaxed) != least {
+            // Some may have as many already.
+            self.dirty.lock().iter().filter(|queue| queue.mark_ripe(least)).for_each(|queue| {
+                self.ripe.lock().push(Arc::clone(queue));
+            });
+        }
+        let waiting = std::mem::take(&mut *list.lock());
+        if all && waiting.len() >= MANY && sync::works() {
+            return self.flush_together(waiting);
         }
         let mut result = Ok(());
-        for queue in dirty.into_iter().filter(|queue| !queue.is_deleted()) {
-            match queue.flush(least) {
-                Ok(false) => {}
-                Ok(true) => self.dirty.lock().push(queue),
+        for queue in waiting.into_iter().filter(|queue| !queue.is_deleted()) {
+            queue.unmark(all);
+            match queue.flush() {
+                Ok(()) => {}
                 // Deleted meanwhile: its files are gone.
                 Err(_) if queue.is_deleted() => {}
                 Err(error) => {
@@ -434,6 +484,10 @@ fn configured_batch_topics(root: &Path) -> Vec<String> {
     let Ok(Loaded::Text { text, .. }) = JsonFile::new(root.join("config/topics.json")).load() else {
         return Vec::new();
     };
+    if !text.contains("BatchCQ") {
+        // With very many topics it takes long to read.
+        return Vec::new();
+    }
     let Ok(config) = serde_json::from_str::<serde_json::Value>(&text) else { return Vec::new() };
     let topics = config.get("topicConfigTable").and_then(|topics| topics.as_object());
     let is_batch = |topic: &serde_json::Value| {
@@ -449,29 +503,15 @@ fn clamp(offset: u64) -> i64 {
 /// Lists `DIR/TOPIC`. What is not of this form is passed over, as Java does.
 fn find(dir: &Path, batch: bool) -> Result<Vec<Found>, StoreError> {
     let mut found = Vec::new();
-    for dir in directories(dir)? {
-        match dir.file_name().and_then(|name| name.to_str()).map(Arc::<str>::from) {
-            Some(topic) => found.push(Found { topic, dir, batch }),
-            None => tracing::warn!(dir = %dir.display(), "the name is no topic: passed over"),
-        }
+    for name in directories(dir)? {
+        found.push(Found { dir: dir.join(&name), topic: name.into(), batch });
     }
     Ok(found)
 }
 
-fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let io_error = |source| StoreError::Io { path: dir.to_owned(), source };
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(io_error)?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(io_error)?;
-        // Known from the directory, as a rule: with very many queues each call of the system counts.
-        let kind = entry.file_type().map_err(io_error)?;
-        if kind.is_dir() || kind.is_symlink() && entry.path().is_dir() {
-            found.push(entry.path());
-        }
+fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
+    match listing::directories(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found.map_err(|source| StoreError::Io { path: dir.to_owned(), source }),
     }
-    Ok(found)
 }

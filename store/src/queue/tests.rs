@@ -326,11 +326,41 @@ fn flush_waits_for_enough() {
     put(&queue, 0, 0);
     table.note_dirty(&queue);
     table.flush(40).unwrap();
-    assert_eq!((table.dirty.lock().len(), queue.writer.lock().flushed), (1, 0));
+    assert_eq!((table.dirty.lock().len(), queue.flushed.load(Ordering::Relaxed)), (1, 0));
     put(&queue, 1, 10);
     table.note_dirty(&queue);
     table.flush(40).unwrap();
-    assert_eq!((table.dirty.lock().len(), queue.writer.lock().flushed), (0, 2));
+    assert_eq!((table.dirty.lock().len(), queue.flushed.load(Ordering::Relaxed)), (1, 2));
+}
+
+/// Of many queues with a little to flush none is looked at, until one has enough.
+#[test]
+fn only_queues_with_enough_are_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = QueueTable::empty(&options(dir.path()));
+    let queues: Vec<_> = (0..50).map(|id| table.get_or_create("T", id)).collect();
+    let flushed = || queues.iter().filter(|queue| queue.flushed.load(Ordering::Relaxed) > 0).count();
+    let add = |queue: &Arc<Queue>, offset| {
+        put(queue, offset, offset * 10);
+        table.note_dirty(queue);
+    };
+    table.flush(40).unwrap();
+    queues.iter().for_each(|queue| add(queue, 0));
+    table.flush(40).unwrap();
+    assert_eq!(flushed(), 0);
+    (1..4).for_each(|offset| add(&queues[7], offset));
+    table.flush(40).unwrap();
+    assert_eq!((flushed(), queues[7].flushed.load(Ordering::Relaxed)), (1, 4));
+    // What it gets then is new.
+    add(&queues[7], 4);
+    table.flush(40).unwrap();
+    assert_eq!(queues[7].flushed.load(Ordering::Relaxed), 4);
+    // Some have as much as is asked for now.
+    table.flush(20).unwrap();
+    assert_eq!((flushed(), queues[7].flushed.load(Ordering::Relaxed)), (50, 5));
+    assert_eq!(table.dirty.lock().len(), 50);
+    table.flush(0).unwrap();
+    assert_eq!(table.dirty.lock().len(), 0);
 }
 
 proptest! {

@@ -2,9 +2,10 @@
 //!
 //! The system allows so many mappings and open files to a process, and a broker may have more queues than that. A file
 //! beyond the limit is opened for each access only; what is added to it is gathered in memory first, so that a message
-//! does not cost a system call.
+//! does not cost a system call. The last of what was gathered stays in memory: whoever reads a queue's end finds it there.
 //!
-//! Invariant: the file ends where the gathered bytes begin; a reader that finds none in memory finds them in the file.
+//! Invariant: the file ends where the gathered bytes begin that it does not have; a reader that finds none in memory finds
+//! them in the file.
 //! Threads: one writer (the queue's lock), any number of readers.
 //! Crash: gathered bytes are gone and made again from the log, as the checkpoint is not moved before a flush.
 
@@ -25,7 +26,12 @@ use crate::failpoint::{self, Event, Point};
 use crate::segment::{Cells, remove};
 
 /// So many bytes are gathered at most: those of a few dozen units.
-const GATHER: usize = 1024;
+const GATHER: usize = 1680;
+/// So many of them are kept when the file gets them because there are no more places: those of the units that a pull takes.
+const GATHER_KEPT: usize = 640;
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
 
 /// How many queue files this process has mapped, and may have.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -79,27 +85,56 @@ impl Drop for Mapped {
 
 /// See the module's text.
 #[derive(Debug)]
+#[repr(C)]
 pub struct UnitFile {
+    // What a message touches, close together.
+    gathered: Mutex<Gathered>,
+    /// Whether there are gathered bytes. Set before they are published, cleared when the file has them and they are forgotten.
+    gathers: AtomicBool,
+    /// Set by each use, cleared by [`UnitFile::unmap`].
+    used: AtomicBool,
     /// Index of the first unit.
     base: i64,
     shape: Shape,
-    path: PathBuf,
-    mapped: ArcSwapOption<Mapped>,
-    /// Set by each use, cleared by [`UnitFile::unmap`].
-    used: AtomicBool,
     /// Bytes with blocks behind them.
     reserved: AtomicUsize,
-    gathered: Mutex<Gathered>,
-    /// Whether there are gathered bytes. Set before they are published, cleared when the file has them.
-    gathers: AtomicBool,
+    mapped: ArcSwapOption<Mapped>,
+    path: PathBuf,
 }
 
-/// Bytes that are not in the file yet.
+/// Bytes that are in memory.
 #[derive(Debug, Default)]
 struct Gathered {
     /// Where they go.
     at: usize,
     bytes: Vec<u8>,
+    /// How many of them, from the front, the file has.
+    written: usize,
+}
+
+impl Gathered {
+    fn end(&self) -> usize {
+        self.at + self.bytes.len()
+    }
+
+    /// Makes place for what goes to `at`, when the file has everything.
+    #[cold]
+    fn turn(&mut self, at: usize, unit_len: usize) {
+        let kept = if at == self.end() { GATHER_KEPT / unit_len * unit_len } else { 0 };
+        let gone = self.bytes.len().saturating_sub(kept);
+        self.bytes.drain(..gone);
+        self.at = at - self.bytes.len();
+        self.written = self.bytes.len();
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let len = self.bytes.len();
+        if len + bytes.len() > self.bytes.capacity() {
+            // A queue that gets little takes little.
+            self.bytes.reserve_exact(bytes.len().max(len.clamp(60, GATHER.saturating_sub(len).max(60))));
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
 }
 
 impl UnitFile {
@@ -196,9 +231,12 @@ impl UnitFile {
     pub fn read(&self, index: i64, end: i64, out: &mut [u8]) -> Result<usize, StoreError> {
         let units = (end.min(self.end()) - index).max(0) as usize;
         let units = units.min(out.len() / self.shape.unit_len);
-        let out = &mut out[..units * self.shape.unit_len];
+        let (at, out) = (self.at(index), &mut out[..units * self.shape.unit_len]);
+        if self.gathers.load(Ordering::Acquire) && self.copy_out_memory(at, out) == (at, at + out.len()) {
+            return Ok(units);
+        }
         let mapped = self.map()?;
-        self.copy_out(mapped.as_deref(), self.at(index), out)?;
+        self.copy_out(mapped.as_deref(), at, out)?;
         Ok(units)
     }
 
@@ -218,18 +256,21 @@ impl UnitFile {
         self.copy_from_file(mapped, at, out)
     }
 
+    /// Copies out what of a range is in memory; returns from where to where.
+    fn copy_out_memory(&self, at: usize, out: &mut [u8]) -> (usize, usize) {
+        let gathered = self.gathered.lock();
+        let from = gathered.at.clamp(at, at + out.len());
+        let to = gathered.end().clamp(from, at + out.len());
+        if from < to {
+            out[from - at..to - at].copy_from_slice(&gathered.bytes[from - gathered.at..to - gathered.at]);
+        }
+        (from, to)
+    }
+
     /// A part of what is read may be in memory.
     #[cold]
     fn copy_out_gathered(&self, mapped: Option<&Mapped>, at: usize, out: &mut [u8]) -> Result<(), StoreError> {
-        let (from, to) = {
-            let gathered = self.gathered.lock();
-            let from = gathered.at.clamp(at, at + out.len());
-            let to = (gathered.at + gathered.bytes.len()).clamp(from, at + out.len());
-            if from < to {
-                out[from - at..to - at].copy_from_slice(&gathered.bytes[from - gathered.at..to - gathered.at]);
-            }
-            (from, to)
-        };
+        let (from, to) = self.copy_out_memory(at, out);
         if from == to {
             return self.copy_from_file(mapped, at, out);
         }
@@ -257,23 +298,24 @@ impl UnitFile {
     pub(super) fn write(&self, index: i64, bytes: &[u8]) -> Result<(), StoreError> {
         match self.map()?.as_deref() {
             Some(mapped) => {
-                self.spill()?;
+                self.forget()?;
                 self.write_to(mapped, index, bytes)
             }
             None => self.gather(self.at(index), bytes),
         }
+        .map(|_| ())
     }
 
-    fn gather(&self, at: usize, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Returns where in memory the next unit goes.
+    fn gather(&self, at: usize, bytes: &[u8]) -> Result<usize, StoreError> {
         let mut gathered = self.gathered.lock();
-        let behind = gathered.at + gathered.bytes.len();
-        if at != behind || gathered.bytes.len() + bytes.len() > GATHER {
+        if at != gathered.end() || gathered.bytes.len() + bytes.len() > GATHER {
             self.write_out(&mut gathered)?;
-            gathered.at = at;
+            gathered.turn(at, self.shape.unit_len);
         }
-        gathered.bytes.extend_from_slice(bytes);
+        gathered.push(bytes);
         self.gathers.store(true, Ordering::Release);
-        Ok(())
+        Ok(gathered.bytes.as_ptr_range().end as usize)
     }
 
     /// Writes what is gathered into the file.
@@ -285,28 +327,41 @@ impl UnitFile {
     }
 
     fn write_out(&self, gathered: &mut Gathered) -> Result<(), StoreError> {
-        if gathered.bytes.is_empty() {
+        let new = &gathered.bytes[gathered.written..];
+        if new.is_empty() {
             return Ok(());
         }
-        let written = failpoint::hit(Point::QueueSpill)
-            .and_then(|()| self.open()?.write_all_at(&gathered.bytes, gathered.at as u64));
+        let at = (gathered.at + gathered.written) as u64;
+        let written = failpoint::hit(Point::QueueSpill).and_then(|()| self.open()?.write_all_at(new, at));
         written.map_err(|source| self.io(source))?;
-        gathered.at += gathered.bytes.len();
-        gathered.bytes.clear();
-        self.gathers.store(false, Ordering::Release);
+        gathered.written = gathered.bytes.len();
         Ok(())
     }
 
-    /// Writes a unit through the file's own mapping; nothing is gathered.
+    /// Writes what is gathered into the file and keeps nothing of it: the file is going to be changed otherwise.
+    ///
+    /// # Errors
+    /// The disk; it stays gathered.
+    fn forget(&self) -> Result<(), StoreError> {
+        if self.gathers.load(Ordering::Relaxed) {
+            let mut gathered = self.gathered.lock();
+            self.write_out(&mut gathered)?;
+            *gathered = Gathered::default();
+            self.gathers.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Writes a unit through the file's own mapping; nothing is gathered. Returns where in memory the next one goes.
     #[inline]
-    fn write_to(&self, mapped: &Mapped, index: i64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_to(&self, mapped: &Mapped, index: i64, bytes: &[u8]) -> Result<usize, StoreError> {
         let at = self.at(index);
         if at + bytes.len() > self.reserved.load(Ordering::Relaxed) {
             self.reserve(&mapped.0, at, bytes.len())?;
         }
         put_bytes(&mapped.0, at, bytes);
         failpoint::pass(Point::QueueUnit);
-        Ok(())
+        Ok(mapped.0.address(at + bytes.len()))
     }
 
     /// Reserves space for `len` bytes from `at` on and behind them: as much again as is there, at least a page and at most
@@ -326,7 +381,7 @@ impl UnitFile {
 
     /// Overwrites a range of units with zeros.
     fn clear(&self, from: i64, to: i64) -> Result<(), StoreError> {
-        self.spill()?;
+        self.forget()?;
         let zeros = vec![0; 65_536 / self.shape.unit_len.max(1) * self.shape.unit_len];
         let (mut at, to) = (self.at(from), self.at(to.max(from)));
         let mapped = self.map()?;
@@ -433,13 +488,17 @@ impl UnitFile {
     }
 
     /// Walks all units until `each` says `false`. Returns the index where it stopped, and whether anything but zeros stands
-    /// from there on.
+    /// from there on. The file may be open already.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn walk_to_end(&self, each: impl FnMut(i64, &[u8]) -> bool) -> Result<(i64, bool), StoreError> {
+    pub(super) fn walk_to_end(
+        &self,
+        opened: Option<File>,
+        each: impl FnMut(i64, &[u8]) -> bool,
+    ) -> Result<(i64, bool), StoreError> {
         let walk = || {
-            let file = self.open()?;
+            let file = opened.map_or_else(|| self.open(), Ok)?;
             let (end, read, rest) = self.walk_in(&file, self.base, each)?;
             let stale = rest.iter().any(|byte| *byte != 0);
             Ok((end, stale || end < self.end() && self.written_in(&file, read)?.is_some()))
@@ -455,26 +514,31 @@ impl UnitFile {
         mut each: impl FnMut(i64, &[u8]) -> bool,
     ) -> io::Result<(i64, u64, Vec<u8>)> {
         let unit_len = self.shape.unit_len;
-        // Most queues are short: not much is read of them, a page as a rule.
-        let mut chunk = 4096usize;
-        let mut buffer = Vec::new();
-        let mut index = from;
+        // Most queues are short: one page is read of them. More would make the system read ahead.
+        let (mut chunk, mut buffer) = (PAGE, Vec::new());
+        // A unit may lie across the end of what is read.
+        let (mut index, mut kept) = (from, 0);
+        let mut at = self.at(index);
+        let end = self.shape.file_len();
         while index < self.end() {
-            let units = (chunk.div_ceil(unit_len) as i64).min(self.end() - index) as usize;
+            let to = (at / PAGE * PAGE + chunk).min(end);
             chunk = (2 * chunk).min(65_536);
-            buffer.resize(units * unit_len, 0);
-            let at = self.at(index) as u64;
-            file.read_exact_at(&mut buffer, at)?;
-            for (number, unit) in buffer.chunks_exact(unit_len).enumerate() {
+            buffer.resize(kept + to - at, 0);
+            file.read_exact_at(&mut buffer[kept..], at as u64)?;
+            at = to;
+            let mut used = 0;
+            for unit in buffer.chunks_exact(unit_len) {
                 if !each(index, unit) {
-                    let read = at + buffer.len() as u64;
-                    buffer.drain(..number * unit_len);
-                    return Ok((index, read, buffer));
+                    buffer.drain(..used);
+                    return Ok((index, at as u64, buffer));
                 }
                 index += 1;
+                used += unit_len;
             }
+            buffer.drain(..used);
+            kept = buffer.len();
         }
-        Ok((index, self.at(index) as u64, Vec::new()))
+        Ok((index, at as u64, Vec::new()))
     }
 
     /// Whether the file is mapped.
@@ -490,29 +554,39 @@ impl UnitFile {
     }
 }
 
-/// A file that is being written, held with its mapping.
+/// A file that is being written, held with its mapping, if it has one.
 #[derive(Debug)]
 pub struct LastFile {
     file: Arc<UnitFile>,
-    mapped: Arc<Mapped>,
+    mapped: Option<Arc<Mapped>>,
 }
 
 impl LastFile {
-    /// `None` when the file is not mapped, or cannot be written.
+    /// `None` when the file cannot be written.
     pub(super) fn new(file: Arc<UnitFile>) -> Option<LastFile> {
-        let mapped = file.map().ok()?.clone()?;
-        file.spill().ok()?;
+        let mapped = file.map().ok()?.clone();
+        if mapped.is_some() {
+            file.forget().ok()?;
+        }
         Some(LastFile { file, mapped })
     }
 
-    /// Writes a unit; `None` when the file does not reach so far.
+    /// Where in memory the file is described.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.file) as usize
+    }
+
+    /// Writes a unit; `None` when the file does not reach so far. Returns where in memory the next one goes.
     ///
     /// # Errors
     /// The disk is full.
     #[inline]
-    pub fn write(&self, index: i64, bytes: &[u8]) -> Option<Result<(), StoreError>> {
+    pub fn write(&self, index: i64, bytes: &[u8]) -> Option<Result<usize, StoreError>> {
         let fits = self.file.base() <= index && index < self.file.end();
-        fits.then(|| self.file.write_to(&self.mapped, index, bytes))
+        fits.then(|| match &self.mapped {
+            Some(mapped) => self.file.write_to(mapped, index, bytes),
+            None => self.file.gather(self.file.at(index), bytes),
+        })
     }
 }
 

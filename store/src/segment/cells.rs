@@ -89,6 +89,12 @@ impl Cells {
         unsafe { std::slice::from_raw_parts(self.map.pointer().cast::<AtomicU32>(), self.len() / 4) }
     }
 
+    /// Where a position lies in memory, to ask for it.
+    #[inline]
+    pub(crate) fn address(&self, at: usize) -> usize {
+        self.map.pointer() as usize + at
+    }
+
     /// The 4-byte integer at a position.
     #[inline]
     pub fn load_u32(&self, at: usize) -> u32 {

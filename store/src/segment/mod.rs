@@ -11,6 +11,7 @@
 //!
 //! [`SegmentSeq`] is an ordered row of segments of equal size, each named by its start offset.
 
+mod ahead;
 mod append;
 mod cells;
 mod map;
@@ -24,4 +25,5 @@ pub use seq::{SegmentSeq, file_name};
 pub use slice::SegmentSlice;
 pub use stage::Stage;
 
+pub(crate) use ahead::ask_for;
 pub(crate) use map::remove;

@@ -94,9 +94,9 @@ impl QueueTable {
     /// and the removal of these.
     #[cold]
     pub(super) fn remove_simple(&self, Found { topic, dir, .. }: &Found) -> Result<(), StoreError> {
-        for dir in directories(dir)? {
-            let Some(name) = dir.file_name() else { continue };
-            if self.places.batch_dir.join(&**topic).join(name).is_dir() {
+        for id in directories(dir)? {
+            if self.places.batch_dir.join(&**topic).join(&id).is_dir() {
+                let dir = dir.join(&id);
                 tracing::warn!(dir = %dir.display(), "the topic has batch queues: this one is removed");
                 fs::remove_dir_all(&dir).map_err(|source| StoreError::Io { path: dir, source })?;
             }
