@@ -4,6 +4,8 @@
 //! new [`Topic`] with the same statistics. Invariant: when a change returns, it is on disk (a message is never
 //! acknowledged for a topic that a crash would forget), and concurrent changes share one write of the file.
 
+mod seats;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::path::Path;
@@ -15,8 +17,8 @@ use config::{BrokerConfig, Live, MessageStoreConfig};
 use parking_lot::{Mutex, RwLock};
 use remoting::body::fastjson;
 use remoting::body::topic::{DataVersion, TopicConfig, TopicConfigTable};
-use store::StoreError;
 use store::lmq::is_lmq;
+use store::{Queue, Store, StoreError};
 use thiserror::Error;
 
 use crate::attributes::{self, AttributeError};
@@ -25,6 +27,7 @@ use crate::names::{self, SystemTopics};
 use crate::stats::TopicStats;
 
 pub use remoting::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE};
+pub use seats::{Seat, Seats};
 
 /// Queues of [`names::SCHEDULE_TOPIC`], one a delay level.
 pub const SCHEDULE_QUEUES: i32 = 18;
@@ -41,12 +44,31 @@ pub struct Topic {
     config: TopicConfig,
     /// Counters; they survive changes of the settings.
     pub stats: Arc<TopicStats>,
+    /// What sends need of it.
+    pub seats: Seats,
 }
 
 impl Topic {
+    fn new(config: TopicConfig, stats: Arc<TopicStats>, system: &SystemTopics) -> Topic {
+        Topic { seats: Seats::new(&config, system), config, stats }
+    }
+
     /// The settings.
     pub fn config(&self) -> &TopicConfig {
         &self.config
+    }
+
+    /// The seat of a queue; see [`Seats::get`].
+    pub fn seat(&self, store: &Store, id: i32) -> Option<&Seat> {
+        self.seats.get(&self.config, store, id)
+    }
+
+    /// The queue, made when it is not there.
+    pub fn queue(&self, store: &Store, id: i32) -> Arc<Queue> {
+        match self.seat(store, id) {
+            Some(seat) => seat.queue.clone(),
+            None => store.queue_or_create(&self.topic_name, id),
+        }
     }
 }
 
@@ -118,11 +140,11 @@ impl TopicTable {
         let mut by_name = HashMap::new();
         for topic in standing(&config.load(), store) {
             system.add(&topic.topic_name);
-            insert(&mut by_name, topic);
+            insert(&mut by_name, topic, &system);
         }
         for (name, mut topic) in shape.topic_config_table {
             topic.topic_name = name;
-            insert(&mut by_name, topic);
+            insert(&mut by_name, topic, &system);
         }
         Ok(TopicTable {
             config,
@@ -163,7 +185,8 @@ impl TopicTable {
     /// The settings of a light queue's topic: one queue, for reading and writing.
     fn light(&self, name: &str) -> Option<Arc<Topic>> {
         let stats = self.light.as_ref().filter(|_| is_lmq(name))?.clone();
-        Some(Arc::new(Topic { config: TopicConfig::new(name, 1, PERM_READ | PERM_WRITE), stats }))
+        let config = TopicConfig::new(name, 1, PERM_READ | PERM_WRITE);
+        Some(Arc::new(Topic::new(config, stats, &self.system)))
     }
 
     /// Whether the topic exists and is an ordered one.
@@ -330,7 +353,7 @@ impl TopicTable {
                 topic.topic_name = name;
                 let same = topics.by_name.get(&topic.topic_name).is_some_and(|known| known.config == topic);
                 if !same && self.light(&topic.topic_name).is_none() {
-                    changed.push(insert(&mut topics.by_name, topic));
+                    changed.push(insert(&mut topics.by_name, topic, &self.system));
                 }
             }
             topics.version = version;
@@ -354,7 +377,7 @@ impl TopicTable {
                 let Some(topic) = topics.by_name.get(name).filter(|topic| !topic.order) else { continue };
                 let mut ordered = topic.config.clone();
                 ordered.order = true;
-                insert(&mut topics.by_name, ordered);
+                insert(&mut topics.by_name, ordered, &self.system);
                 any = true;
             }
             if any {
@@ -419,7 +442,7 @@ impl TopicTable {
         }
         topics.version = topics.version.next(0);
         self.changes.fetch_add(1, Ordering::SeqCst);
-        insert(&mut topics.by_name, topic)
+        insert(&mut topics.by_name, topic, &self.system)
     }
 
     fn changed(&self, topics: &[Arc<Topic>]) {
@@ -430,10 +453,10 @@ impl TopicTable {
     }
 }
 
-fn insert(topics: &mut HashMap<String, Arc<Topic>>, config: TopicConfig) -> Arc<Topic> {
+fn insert(topics: &mut HashMap<String, Arc<Topic>>, config: TopicConfig, system: &SystemTopics) -> Arc<Topic> {
     let name = config.topic_name.clone();
     let stats = topics.get(&name).map(|topic| topic.stats.clone()).unwrap_or_default();
-    let topic = Arc::new(Topic { config, stats });
+    let topic = Arc::new(Topic::new(config, stats, system));
     topics.insert(name, topic.clone());
     topic
 }

@@ -47,7 +47,7 @@ impl Sender {
         let max = self.parts.store_config.load().max_message_size;
         let level = delay::level_of(properties)?;
         let odd_flags = incoming.sys_flag & (sys_flag::TRANSACTION | sys_flag::INNER_BATCH) != 0;
-        let stays_one = target.batch_queues && properties.get(Known::UniqueKey).is_some();
+        let stays_one = target.topic.seats.batch_queues && properties.get(Known::UniqueKey).is_some();
         if odd_flags || level > 0 || !stays_one && properties.get(Known::InnerNum).is_some() {
             return Err(Refusal::illegal(max));
         }

@@ -265,7 +265,7 @@ impl Sender {
             properties.put(Known::InnerMultiDispatch, queue.as_bytes());
         }
         let queue_id = by_priority(properties, seat.queue_id, target.topic.write_queue_nums);
-        if target.compacted && properties.text(Known::Keys).is_none_or(|keys| keys.trim().is_empty()) {
+        if target.topic.seats.compacted && properties.text(Known::Keys).is_none_or(|keys| keys.trim().is_empty()) {
             return Err(Refusal::new(ResponseCode::MESSAGE_ILLEGAL, "Required message key is missing"));
         }
         properties.append_encoded(&self.own[usize::from(config.trace_on)]);
@@ -334,18 +334,28 @@ impl Sender {
         if config.broker_permission & PERM_WRITE == 0 && topics.is_ordered(name) {
             return Err(sending_forbidden(config));
         }
+        let topic = match topics.get(name).filter(|topic| topic.seats.sendable) {
+            Some(topic) => topic,
+            None => self.strange_topic(cx, incoming)?,
+        };
+        let at = targets.add(topic, name, &self.parts.stats, self.owner, generation);
+        targets.get(at).mapping = self.parts.static_topics.find(name, None);
+        Ok(at)
+    }
+
+    /// A topic that does not exist yet, or that nobody may send to.
+    #[cold]
+    fn strange_topic(&self, cx: &Cx<'_>, incoming: &SendRequest<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {
+        let name = incoming.topic.as_ref();
         names::check_topic(name).map_err(|error| Refusal::new(ResponseCode::INVALID_PARAMETER, error.to_string()))?;
         if names::is_send_forbidden(name) {
             let remark = format!("Sending message to topic[{name}] is forbidden.");
             return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
         }
-        let topic = match topics.get(name) {
-            Some(topic) => topic,
-            None => self.create_topic(cx, incoming)?,
-        };
-        let at = targets.add(topic, name, &topics.system, &self.parts.stats, self.owner, generation);
-        targets.get(at).mapping = self.parts.static_topics.find(name, None);
-        Ok(at)
+        match self.parts.topics.get(name) {
+            Some(topic) => Ok(topic),
+            None => self.create_topic(cx, incoming),
+        }
     }
 
     fn create_topic(&self, cx: &Cx<'_>, incoming: &SendRequest<'_>) -> Result<Arc<crate::topics::Topic>, Refusal> {

@@ -142,15 +142,15 @@ impl Stats {
 
     /// Counts messages that were put into a topic by one request. `user`: neither a system topic nor an inner copy.
     pub fn put(&self, topic: &TopicStats, messages: u64, bytes: u64, user: bool) {
-        self.put_many(topic, messages, bytes, 1, user);
+        topic.put.add([messages, bytes, 1]);
+        self.put_all(messages, bytes, if user { messages } else { 0 });
     }
 
-    /// As [`Stats::put`], for what several requests have put.
-    pub fn put_many(&self, topic: &TopicStats, messages: u64, bytes: u64, requests: u64, user: bool) {
-        topic.put.add([messages, bytes, requests]);
+    /// Counts messages that were put into any topics, and are counted there; `user` of them by clients into topics of users.
+    pub fn put_all(&self, messages: u64, bytes: u64, user: u64) {
         self.puts.add([messages, bytes]);
-        if user {
-            self.user_puts.add([messages]);
+        if user > 0 {
+            self.user_puts.add([user]);
         }
     }
 
