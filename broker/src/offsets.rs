@@ -23,6 +23,9 @@ use crate::config_file::{ConfigFile, encode};
 /// Offsets of the queues of one topic for one group, by queue id.
 pub type QueueOffsets = BTreeMap<i32, i64>;
 
+/// How far a group has pulled the queues of a topic.
+pub type Pulled = Mutex<QueueOffsets>;
+
 /// The offset tables.
 pub struct Offsets {
     config: Arc<Live<BrokerConfig>>,
@@ -33,6 +36,8 @@ pub struct Offsets {
     version: Mutex<DataVersion>,
     /// Commits since the start; every `consumerOffsetUpdateVersionStep`-th moves the data version.
     commits: AtomicU64,
+    /// Counts groups and topics that were forgotten.
+    gone: AtomicU64,
     /// Whether the file is behind the tables.
     changed: AtomicBool,
     /// A light group (`%LMQ%...`) has one offset a topic, whatever the queue id, in a table of its own in the file.
@@ -103,6 +108,7 @@ impl Offsets {
             reset: Table::default(),
             version: Mutex::new(shape.data_version),
             commits: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             light,
         }
@@ -136,11 +142,21 @@ impl Offsets {
         }
     }
 
-    /// Stores how far a group has pulled.
-    pub fn commit_pull(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        if self.pulled.set(group, topic, queue_id, offset) != Some(offset) {
+    /// Stores how far a group has pulled; `pulled` is from [`Offsets::pulled_of`].
+    pub fn commit_pull(&self, pulled: &Pulled, queue_id: i32, offset: i64) {
+        if pulled.lock().insert(queue_id, offset) != Some(offset) && !self.changed.load(Ordering::Acquire) {
             self.changed.store(true, Ordering::Release);
         }
+    }
+
+    /// Where it is stored how far a group has pulled the queues of a topic; the same as long as [`Offsets::generation`] is.
+    pub fn pulled_of(&self, group: &str, topic: &str) -> Arc<Pulled> {
+        self.pulled.of(group, topic)
+    }
+
+    /// Counts groups and topics that were forgotten.
+    pub fn generation(&self) -> u64 {
+        self.gone.load(Ordering::SeqCst)
     }
 
     /// The offset to consume from: one that an operator set (`useServerSideResetOffset`), else the committed one.
@@ -228,6 +244,7 @@ impl Offsets {
         for table in [&self.committed, &self.pulled, &self.reset] {
             table.groups.write().remove(group);
         }
+        self.gone.fetch_add(1, Ordering::SeqCst);
         self.changed.store(true, Ordering::Release);
     }
 
@@ -239,6 +256,7 @@ impl Offsets {
                 !topics.is_empty()
             });
         }
+        self.gone.fetch_add(1, Ordering::SeqCst);
         self.changed.store(true, Ordering::Release);
     }
 
@@ -308,10 +326,13 @@ fn read(file: &ConfigFile) -> Result<Option<OffsetTables>, StoreError> {
     file.load(|bytes| fastjson::from_slice::<OffsetTables>(bytes).map_err(|error| error.to_string()))
 }
 
+/// Offsets of a group, by topic and queue id.
+type ByTopic = HashMap<String, Arc<Mutex<QueueOffsets>>>;
+
 /// Offsets by group, topic and queue id.
 #[derive(Default)]
 struct Table {
-    groups: RwLock<HashMap<String, HashMap<String, Mutex<QueueOffsets>>>>,
+    groups: RwLock<HashMap<String, ByTopic>>,
 }
 
 impl Table {
@@ -328,13 +349,19 @@ impl Table {
         if let Some(queues) = self.groups.read().get(group).and_then(|topics| topics.get(topic)) {
             return queues.lock().insert(queue_id, offset);
         }
+        self.of(group, topic).lock().insert(queue_id, offset)
+    }
+
+    fn of(&self, group: &str, topic: &str) -> Arc<Mutex<QueueOffsets>> {
+        if let Some(queues) = self.groups.read().get(group).and_then(|topics| topics.get(topic)) {
+            return queues.clone();
+        }
         let mut groups = self.groups.write();
-        let topics = groups.entry(group.to_owned()).or_default();
-        topics.entry(topic.to_owned()).or_default().get_mut().insert(queue_id, offset)
+        groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
     }
 
     fn replace(&self, group: &str, topic: &str, queues: QueueOffsets) {
-        self.groups.write().entry(group.to_owned()).or_default().insert(topic.to_owned(), Mutex::new(queues));
+        self.groups.write().entry(group.to_owned()).or_default().insert(topic.to_owned(), Arc::new(Mutex::new(queues)));
     }
 
     fn by_key(&self) -> BTreeMap<String, QueueOffsets> {
@@ -361,7 +388,7 @@ mod tests {
         first.commit("G", "T", 0, 500_000);
         first.commit("G", "T", 0, 1);
         first.commit("G", "T", 9, 7);
-        first.commit_pull("G", "T", 0, 5);
+        first.commit_pull(&first.pulled_of("G", "T"), 0, 5);
         assert_eq!(
             (first.query("G", "T", 0), first.query_pull("G", "T", 0), first.query_pull("G", "T", 9)),
             (Some(1), Some(5), Some(7))

@@ -4,6 +4,7 @@
 //! new [`Topic`] with the same statistics. Invariant: when a change returns, it is on disk (a message is never
 //! acknowledged for a topic that a crash would forget), and concurrent changes share one write of the file.
 
+mod readers;
 mod seats;
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,7 @@ use crate::config_file::{ConfigFile, encode, off_worker};
 use crate::names::{self, SystemTopics};
 use crate::stats::TopicStats;
 
+pub use readers::{Reader, Readers};
 pub use remoting::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 pub use seats::{Seat, Seats};
 
@@ -46,11 +48,13 @@ pub struct Topic {
     pub stats: Arc<TopicStats>,
     /// What sends need of it.
     pub seats: Seats,
+    /// What pulls need of it.
+    pub readers: Readers,
 }
 
 impl Topic {
     fn new(config: TopicConfig, stats: Arc<TopicStats>, system: &SystemTopics) -> Topic {
-        Topic { seats: Seats::new(&config, system), config, stats }
+        Topic { seats: Seats::new(&config, system), config, stats, readers: Readers::default() }
     }
 
     /// The settings.

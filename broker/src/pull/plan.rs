@@ -15,7 +15,7 @@ use super::{Puller, waiter::Waiter};
 use crate::filter::{ConsumerFilter, Filter, SqlFilter, TagFilter, tags};
 use crate::names;
 use crate::send::FAQ;
-use crate::topics::{PERM_READ, Topic};
+use crate::topics::{PERM_READ, Reader, Topic};
 
 /// A pull that may be served.
 pub(super) struct Plan {
@@ -24,6 +24,8 @@ pub(super) struct Plan {
     /// `None`: a lite topic that nobody has sent to.
     pub(super) queue: Option<Arc<Queue>>,
     pub(super) filter: Filter,
+    /// What it is noted in.
+    pub(super) reader: Arc<Reader>,
 }
 
 /// A pull that may not.
@@ -112,10 +114,11 @@ impl Puller {
         }
         let store = &self.parts.store;
         let queue = match ask.lite_topic {
-            None => Some(store.queue_or_create(ask.topic, ask.queue_id)),
+            None => Some(topic.queue(store, ask.queue_id)),
             Some(lite) => store.queue(&format!("{}${}${lite}", names::LMQ_PREFIX, ask.topic), ask.queue_id),
         };
-        Ok(Plan { topic, group, queue, filter })
+        let reader = topic.readers.of(ask.topic, &group, &self.parts.offsets, &self.parts.stats);
+        Ok(Plan { topic, group, queue, filter, reader })
     }
 
     /// The filter that the group subscribed with.

@@ -13,6 +13,7 @@ mod window;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
@@ -100,6 +101,8 @@ pub struct Stats {
     /// By queue of the schedule topic: messages that went on, their bytes, and their number.
     delivered: QueueCounters<3>,
     readings: RwLock<HashMap<String, Readings>>,
+    /// Counts what has gone from there.
+    gone: AtomicU64,
     ticks: Ticks,
     seconds: Seconds,
     mornings: Mornings,
@@ -134,6 +137,7 @@ impl Stats {
             delayed: QueueCounters::default(),
             delivered: QueueCounters::default(),
             readings: RwLock::default(),
+            gone: AtomicU64::new(0),
             ticks: Ticks::default(),
             seconds: Seconds::default(),
             mornings: Mornings::default(),
@@ -204,6 +208,7 @@ impl Stats {
     /// Forgets a group.
     pub fn remove_group(&self, group: &str) {
         self.readings.write().remove(group);
+        self.gone.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Forgets a topic in every group.
@@ -212,6 +217,12 @@ impl Stats {
             topics.remove(topic);
             !topics.is_empty()
         });
+        self.gone.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The counters of a group's reading of a topic are the same as long as this is.
+    pub fn generation(&self) -> u64 {
+        self.gone.load(Ordering::SeqCst)
     }
 
     /// All readings: group, topic, counters.
