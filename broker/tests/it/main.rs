@@ -10,6 +10,7 @@ mod clean;
 mod clients;
 mod config_files;
 mod delay;
+mod golden_stores;
 mod ha;
 mod ha_simulation;
 mod lists;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::common::{TestBroker, batch, message, number, pull, records, set, without};
 use config::FlushDiskType;
 use remoting::{Command, RequestCode};
+use store::record::RecordView;
 
 const RW: i32 = 6;
 
@@ -159,6 +160,31 @@ async fn i_06_message_id_address() {
         assert_eq!(answer.code, 1);
         assert_eq!(answer.remark.unwrap(), format!("can not find message by the offset, {offset}"));
     }
+    // Nothing stands in the middle of a record, nor where no number says.
+    for garbage in ["abc", "", "99999999999999999999", &(offset + 7).to_string()] {
+        let answer = peer.call(Command::request(RequestCode::VIEW_MESSAGE_BY_ID).field("offset", garbage)).await;
+        assert_eq!(answer.code, 1, "{garbage}");
+    }
+    assert_eq!(peer.call(Command::request(RequestCode::VIEW_MESSAGE_BY_ID)).await.code, 1);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i_06_message_id_of_an_ipv6_address() {
+    let broker = TestBroker::with(|setup| setup.broker.broker_ip1 = "fe80::1".into()).await;
+    let mut peer = broker.connect().await;
+    peer.create_topic("TI", 1, RW).await;
+    let answer = peer.put("TI", 0, "", "six").await;
+    let id = answer.get("msgId").unwrap();
+    assert_eq!((id.len(), &id[..32]), (56, "FE800000000000000000000000000001"));
+    let offset = i64::from_str_radix(&id[40..], 16).unwrap();
+    let answer = peer.call(Command::request(RequestCode::VIEW_MESSAGE_BY_ID).field("offset", offset)).await;
+    let view = RecordView::parse(&answer.body).unwrap();
+    assert_eq!((view.body(), view.sys_flag() & 1 << 5), (&b"six"[..], 1 << 5));
+    let stored = records(&answer.body);
+    assert_eq!(stored[0].store_host.ip().to_string(), "fe80::1");
+    let earliest = Command::request(RequestCode::GET_EARLIEST_MSG_STORETIME).field("topic", "TI").field("queueId", 0);
+    assert_eq!(number(&peer.call(earliest).await, "timestamp"), stored[0].store_timestamp);
     broker.stop().await;
 }
 
