@@ -343,6 +343,20 @@ impl Broker {
         self.process.kill();
     }
 
+    /// Starts another broker on the store while this one has it, on other ports. It must give up; returns what it wrote.
+    #[track_caller]
+    pub fn start_beside(&self, whose: Whose) -> String {
+        let scratch = Scratch::new();
+        let port = ports::broker_port();
+        let conf = std::fs::read_to_string(self.scratch.join("broker.conf")).expect("a configuration file");
+        let conf = format!("{conf}listenPort={port}\nhaListenPort={}\n", port + 1);
+        std::fs::write(scratch.join("broker.conf"), conf).expect("a configuration file");
+        let mut process = Self::spawn(whose, &self.serialize, &self.jvm, &scratch);
+        let status = process.wait(self.start_limit);
+        assert!(!status.success(), "two brokers on one store: {}", process.log());
+        process.log()
+    }
+
     /// Starts another server's broker on the same ports and store.
     pub fn start_again_as(&mut self, whose: Whose, namesrvs: &[&Namesrv]) {
         self.whose = whose;

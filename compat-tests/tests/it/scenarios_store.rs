@@ -26,15 +26,21 @@ fn dump(namesrv: &Namesrv, topics: &BTreeSet<String>) -> Vec<String> {
     std::fs::read_to_string(&file).expect("a dump").lines().map(str::to_owned).collect()
 }
 
-/// Fills a store with `first`'s broker, opens it with `second`'s, goes on there, and returns to the first.
-fn hand_over(first: Whose, second: Whose) {
+/// Small files: the store has several, and a roll in either's hands.
+const SMALL: [(&str, &str); 2] = [("mappedFileSizeCommitLog", "1048576"), ("mappedFileSizeConsumeQueue", "20000")];
+/// The sizes that a broker has without any setting.
+const DEFAULT: [(&str, &str); 2] =
+    [("mappedFileSizeCommitLog", "1073741824"), ("mappedFileSizeConsumeQueue", "6000000")];
+
+/// Fills a store with `first`'s broker, opens it with `second`'s, goes on there, and returns to the first; `times` around.
+fn hand_over(first: Whose, second: Whose, sizes: [(&str, &str); 2], times: usize) {
     let mut namesrv = Namesrv::start();
-    // A small log file: the store has several, and a roll in either's hands.
-    let options = BrokerOptions::new("broker-a")
-        .whose(first)
-        .set("mappedFileSizeCommitLog", "1048576")
-        .set("mappedFileSizeConsumeQueue", "20000");
+    let options = BrokerOptions::new("broker-a").whose(first).settings(&sizes);
     let mut broker = Broker::start(&options, &[&namesrv]);
+    if second == Whose::Ours {
+        let said = broker.start_beside(second);
+        assert!(said.contains("in use by another process"), "{said}");
+    }
     let scratch = Scratch::new();
     let part = Scenarios::new(&namesrv.address())
         .option("topic", "Moved")
@@ -67,18 +73,31 @@ fn hand_over(first: Whose, second: Whose) {
     part.run("verify");
     part.clone().option("prefix", "three").option("count", 100).run("produce");
     part.clone().option("prefix", "three").option("exact", true).run("consume");
+    for time in 1..times {
+        for whose in [second, first] {
+            broker.stop();
+            broker.start_again_as(whose, &[&namesrv]);
+            part.run("verify");
+            part.clone().option("prefix", format!("{time}{whose:?}")).option("count", 50).run("produce");
+        }
+    }
+    if times > 1 {
+        part.run("verify");
+        let last: BTreeSet<String> = dump(&namesrv, &known).into_iter().collect();
+        assert!(grown.iter().all(|message| last.contains(message)), "messages after {times} times");
+    }
     broker.stop();
     namesrv.stop();
 }
 
 #[test]
 fn our_store_opens_in_java_and_comes_back() {
-    hand_over(Whose::chosen(), Whose::Java);
+    hand_over(Whose::chosen(), Whose::Java, SMALL, 3);
 }
 
 #[test]
 fn a_java_store_opens_here_and_goes_back() {
-    hand_over(Whose::Java, Whose::chosen());
+    hand_over(Whose::Java, Whose::chosen(), DEFAULT, 1);
 }
 
 /// Killed in one's hands, recovered in the other's.
