@@ -62,7 +62,8 @@ impl Topic {
         &self.config
     }
 
-    /// The seat of a queue; see [`Seats::get`].
+    /// The seat of a queue, looked up the first time. `None` for an id that the settings do not allow, and when the queue was
+    /// deleted below its topic.
     pub fn seat(&self, store: &Store, id: i32) -> Option<&Seat> {
         self.seats.get(&self.config, store, id)
     }

@@ -102,7 +102,7 @@ impl UnitFiles {
         Ok((UnitFiles { list: ArcSwap::from_pointee(files), lost_last, ..UnitFiles::empty(dir, shape) }, opened))
     }
 
-    /// Whether an empty last file was removed by [`UnitFiles::load`].
+    /// Whether an empty last file was removed when the directory was read.
     pub fn lost_last(&self) -> bool {
         self.lost_last
     }

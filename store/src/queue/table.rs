@@ -383,7 +383,7 @@ impl QueueTable {
         })
     }
 
-    /// After the log was dispatched again, see [`Queue::keep_floor`].
+    /// After the log was dispatched again: offsets that were given, to records that the log has no more, are not given again.
     ///
     /// # Errors
     /// The disk.
