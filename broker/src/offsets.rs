@@ -361,7 +361,8 @@ impl Table {
     }
 
     fn replace(&self, group: &str, topic: &str, queues: QueueOffsets) {
-        self.groups.write().entry(group.to_owned()).or_default().insert(topic.to_owned(), Arc::new(Mutex::new(queues)));
+        // In place: others hold it, see [`Offsets::pulled_of`].
+        *self.of(group, topic).lock() = queues;
     }
 
     fn by_key(&self) -> BTreeMap<String, QueueOffsets> {
