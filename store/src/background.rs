@@ -4,7 +4,9 @@
 //! `flush-queues` puts what is derived from the log on disk and writes the checkpoint, `clean` watches the disk and lets
 //! go of queue files that nobody uses, `compact` rewrites the logs of compaction topics. All sleep while there is nothing to do.
 
-use std::io;
+mod closing;
+mod derived;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +25,7 @@ use crate::compaction::Compaction;
 use crate::disk::Gauge;
 use crate::dispatch::{Dispatcher, Drained};
 use crate::error::StoreError;
-use crate::failpoint::{self, Point};
+
 use crate::flush::Flusher;
 use crate::index::Index;
 use crate::lock::StoreLock;
@@ -39,8 +41,6 @@ const INLINE_BUDGET: u64 = 1 << 20;
 const REPUT_BUDGET: u64 = 4 << 20;
 /// After so many failures in a row, a second apart, appends are refused: the queues cannot be written.
 const DISPATCH_TRIES: u32 = 30;
-/// Page size in `flushConsumeQueueLeastPages`.
-const PAGE: usize = 4096;
 
 /// Whether the store works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -376,79 +376,6 @@ impl Core {
         Ok(())
     }
 
-    /// Flushes queues that have enough each `flushIntervalConsumeQueue`, all of them each
-    /// `flushConsumeQueueThoroughInterval`, and then the checkpoint.
-    fn run_queue_flush(&self) {
-        let mut safe = self.dispatcher.position();
-        let mut thorough = Instant::now();
-        let mut unnoted = self.unnoted;
-        while !self.stopped() {
-            if self.dispatcher.position() <= safe && !unnoted {
-                self.queue_flush.wait(safe + 1, None, || self.dispatcher.position());
-            }
-            if self.stopped() {
-                return;
-            }
-            let config = self.options.config.load_full();
-            let millis = |value: i32| Duration::from_millis(u64::try_from(value).unwrap_or(0).max(10));
-            self.queue_flush.wait(u64::MAX, Some(millis(config.flush_interval_consume_queue)), || 0);
-            if self.stopped() {
-                return;
-            }
-            let all = unnoted || thorough.elapsed() >= millis(config.flush_consume_queue_thorough_interval);
-            let least = usize::try_from(config.flush_consume_queue_least_pages).unwrap_or(0) * PAGE;
-            let position = self.dispatcher.position();
-            let done = if all { self.flush_derived() } else { self.flush_some(least) };
-            match done {
-                Ok(()) if all => (safe, thorough, unnoted) = (position, Instant::now(), false),
-                Ok(()) => {}
-                // What is derived can be made again from the log; the checkpoint does not move.
-                Err(error) => tracing::error!(%error, "consume queues or index could not be flushed"),
-            }
-        }
-    }
-
-    fn flush_some(&self, least: usize) -> Result<(), StoreError> {
-        let done = self
-            .queues
-            .flush(least)
-            .and_then(|()| self.flush_compacted(least))
-            .and_then(|()| self.index.as_ref().map_or(Ok(0), |index| index.flush_full()));
-        // Without room nothing was begun.
-        if let Err(error) = &done
-            && !error.is_no_space()
-            && !self.derived_failed.swap(true, Ordering::Relaxed)
-        {
-            tracing::error!(%error, "the checkpoint stays until the next start, which makes queues and index again from there");
-        }
-        self.note_indexed(done?)
-    }
-
-    fn flush_compacted(&self, least: usize) -> Result<(), StoreError> {
-        self.compaction.as_ref().map_or(Ok(()), |compaction| compaction.flush(least))
-    }
-
-    fn note_indexed(&self, timestamp: i64) -> Result<(), StoreError> {
-        let failed = self.derived_failed.load(Ordering::Relaxed);
-        if !failed && timestamp > self.checkpoint.index_msg_timestamp.get() {
-            self.checkpoint.index_msg_timestamp.set(timestamp);
-            self.checkpoint.flush()?;
-        }
-        Ok(())
-    }
-
-    /// See [`crate::Store::sync_all`].
-    pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
-        let (timestamp, phys) = self.dispatcher.last();
-        self.flush_some(0)?;
-        // The checkpoint must not say more of the log than the disk has.
-        if timestamp > 0 && self.flusher.flush() && !self.derived_failed.load(Ordering::Relaxed) {
-            self.checkpoint.logics_msg_timestamp.raise(timestamp);
-            self.checkpoint.logics_phys_offset.raise(phys);
-        }
-        self.checkpoint.flush()
-    }
-
     fn run_compaction(&self) {
         if let Some(compaction) = &self.compaction {
             compaction.run(&|| self.stopped());
@@ -539,63 +466,5 @@ impl Core {
     /// See [`crate::Store::health`].
     pub(crate) fn health(&self) -> Health {
         Health { refusal: self.log.refusal(), disk_full: self.log.disk_full(), flush_failed: self.flusher.failed() }
-    }
-
-    /// See [`crate::Store::close`].
-    pub(crate) fn close(&self) {
-        self.log.refuse("closed");
-        // The lock is held to the end: a second caller returns when everything is done.
-        let mut threads = self.threads.lock();
-        let Some(lock) = self.lock.lock().take() else { return };
-        self.stopped.store(true, Ordering::SeqCst);
-        let prepared = self.log.stop_preparing();
-        self.log.wake_committer();
-        self.flusher.stop();
-        for bell in [&self.reput, &self.queue_flush, &self.clean] {
-            bell.ring();
-        }
-        if let Some(compaction) = &self.compaction {
-            compaction.wake();
-        }
-        for thread in threads.0.drain(..) {
-            // A panic was reported by the thread.
-            let _ = thread.join();
-        }
-        let clean = prepared.and_then(|()| self.finish());
-        match clean {
-            Ok(()) => {}
-            Err(error) => tracing::error!(%error, "not everything is on disk: the next start recovers"),
-        }
-        drop(lock);
-    }
-
-    /// Dispatches and flushes everything, and removes `abort`.
-    fn finish(&self) -> Result<(), StoreError> {
-        // Should the thread have ended before.
-        self.log.commit();
-        if !self.flusher.flush() {
-            let source = io::Error::other("a flush of the log failed");
-            return Err(StoreError::Io { path: self.log.segments().dir().to_owned(), source });
-        }
-        let point = |point| failpoint::hit(point).map_err(|source| StoreError::Io { path: self.root(), source });
-        point(Point::CloseFlushed)?;
-        self.drain_all()?;
-        if self.dispatcher.index_behind() {
-            let source = io::Error::other("the index could not be written");
-            return Err(StoreError::Io { path: self.root().join("index"), source });
-        }
-        point(Point::CloseDispatched)?;
-        self.index.as_ref().map_or(Ok(0), |index| index.flush_all())?;
-        self.flush_derived()?;
-        if self.compaction.as_ref().is_some_and(|compaction| compaction.is_unsettled()) {
-            let source = io::Error::other("a compacted log could not be brought in line with the log");
-            return Err(StoreError::Io { path: self.root().join("compaction"), source });
-        }
-        if self.derived_failed.load(Ordering::Relaxed) {
-            let source = io::Error::other("queues or index could not be synced in this life");
-            return Err(StoreError::Io { path: self.root(), source });
-        }
-        point(Point::CloseDerived)?;
-        self.abort.remove()
     }
 }

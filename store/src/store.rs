@@ -106,7 +106,9 @@ impl Store {
         if config.enable_lmq || message.sys_flag & sys_flag::INNER_BATCH != 0 {
             return self.append_numbered(queue, message, &config, &limits);
         }
-        self.core.log.append(next_offset(queue), message, &limits)
+        let appended = self.core.log.append(next_offset(queue), message, &limits)?;
+        self.core.dispatcher.hint(appended.phys_offset, queue);
+        Ok(appended)
     }
 
     #[cold]

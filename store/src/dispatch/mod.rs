@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 pub use delay::DelayLevels;
 
-use self::handles::Kept;
+use self::handles::{Hints, Kept};
 use self::index_feed::IndexFeed;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
@@ -49,6 +49,7 @@ pub struct Dispatcher {
     last_timestamp: AtomicI64,
     last_phys: AtomicI64,
     begun_anew: BegunAnew,
+    hints: Hints,
 }
 
 /// Topics that have a queue which was made anew.
@@ -110,6 +111,7 @@ impl Dispatcher {
             last_timestamp: AtomicI64::new(0),
             last_phys: AtomicI64::new(0),
             begun_anew,
+            hints: Hints::new(),
         }
     }
 
@@ -157,7 +159,7 @@ impl Dispatcher {
     /// # Errors
     /// The disk.
     pub fn record(&self, phys: u64, record: &RecordView<'_>) -> Result<(), StoreError> {
-        let written = self.state.lock().record(phys, record, true)?;
+        let written = self.state.lock().record(phys, record, true, None)?;
         self.note(written, phys, record);
         Ok(())
     }
@@ -166,6 +168,12 @@ impl Dispatcher {
     pub fn index_record(&self, phys: u64, record: &RecordView<'_>) {
         let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
         self.state.lock().index.put(phys, record, prefix, &Keys::of(record));
+    }
+
+    /// Says which queue a record is for that was just appended: the dispatch need not look for it then.
+    #[inline]
+    pub(crate) fn hint(&self, phys: u64, queue: &Queue) {
+        self.hints.put(phys, queue);
     }
 
     /// Does something while nothing is fed. The caller must [`drain`](Dispatcher::drain) afterwards: whoever wanted to
@@ -236,7 +244,7 @@ impl Dispatcher {
                 let rest = &bytes[(at - segment.base()) as usize..until];
                 at = match Entry::read(rest) {
                     Ok(Entry::Record(record)) => {
-                        let written = state.record(at, &record, state.copied)?;
+                        let written = state.record(at, &record, state.copied, self.hints.get(at))?;
                         self.note(written, at, &record);
                         at + record.size() as u64
                     }
@@ -274,7 +282,15 @@ impl Dispatcher {
 impl State {
     /// Feeds a record to the sinks. True when it is (now or already) in a consume queue. `follows`: its offset was given by
     /// somebody who may have made its queue anew.
-    fn record(&mut self, phys: u64, record: &RecordView<'_>, follows: bool) -> Result<bool, StoreError> {
+    ///
+    /// `place` is where the queue may be among those that are kept.
+    fn record(
+        &mut self,
+        phys: u64,
+        record: &RecordView<'_>,
+        follows: bool,
+        place: Option<usize>,
+    ) -> Result<bool, StoreError> {
         failpoint::hit(Point::DispatchRecord).map_err(|source| StoreError::Io { path: Default::default(), source })?;
         let keys = Keys::of(record);
         let in_queue = is_in_queue(record);
@@ -283,7 +299,7 @@ impl State {
         if follows && in_queue && record.queue_offset() == 0 {
             self.begin_anew(record.topic(), record.queue_id(), phys)?;
         }
-        let queue = self.kept.queue(&self.queues, record);
+        let queue = self.kept.queue(&self.queues, record, place);
         // First: what the queue shows can be read.
         if in_queue && let Some(compacted) = queue.compaction() {
             compacted.put(record, tags_code)?;

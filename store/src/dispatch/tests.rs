@@ -106,6 +106,50 @@ impl Rig {
     }
 }
 
+/// What an appender says of a record's queue is worth a look, no more.
+#[test]
+fn a_hint_need_not_be_true() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = rig(dir.path(), dir.path(), None);
+    let mut stands: BTreeMap<(&str, i32), Vec<i64>> = BTreeMap::new();
+    for (topic, id) in [("T", 0), ("T", 1), ("U", 0)] {
+        stands.entry((topic, id)).or_default().push(rig.append(topic, id, 0, &[]) as i64);
+    }
+    rig.drain();
+    let queue = |topic, id| rig.queues.get(topic, id).unwrap();
+    let places = [("T", 0), ("T", 1), ("U", 0)].map(|(topic, id)| queue(topic, id).place().load(Ordering::Relaxed));
+    assert_eq!(places, [1, 2, 3]);
+    for (said, (topic, id)) in [(("T", 0), ("T", 0)), (("U", 0), ("T", 1)), (("T", 1), ("T", 0)), (("T", 0), ("U", 0))]
+    {
+        let phys = rig.append(topic, id, 0, &[]);
+        rig.dispatcher.hint(phys, &queue(said.0, said.1));
+        assert_eq!(
+            rig.dispatcher.hints.get(phys),
+            Some(queue(said.0, said.1).place().load(Ordering::Relaxed) as usize)
+        );
+        assert_eq!(rig.dispatcher.hints.get(phys + 64 * 4096), None);
+        stands.entry((topic, id)).or_default().push(phys as i64);
+    }
+    // No place at all.
+    let phys = rig.append("U", 0, 0, &[]);
+    let (old, place) = (queue("T", 0), 999);
+    old.place().store(place, Ordering::Relaxed);
+    rig.dispatcher.hint(phys, &old);
+    old.place().store(1, Ordering::Relaxed);
+    stands.entry(("U", 0)).or_default().push(phys as i64);
+    rig.drain();
+    for ((topic, id), stands) in &stands {
+        assert_eq!(rig.offsets(topic, *id), *stands, "{topic} {id}");
+    }
+    // Of a topic that was deleted and made again.
+    rig.queues.delete_topic("T").unwrap();
+    let phys = rig.append("T", 0, 0, &[]);
+    rig.dispatcher.hint(phys, &old);
+    rig.drain();
+    assert_eq!(rig.offsets("T", 0), [phys as i64]);
+    assert_eq!((old.place().load(Ordering::Relaxed), queue("T", 0).place().load(Ordering::Relaxed)), (0, 1));
+}
+
 #[test]
 fn what_goes_where() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 
 use super::listing::{self, Listed};
-use super::unit_file::is_short_of_mappings;
+use super::mapped::is_short_of_mappings;
 pub use super::unit_file::{LastFile, UnitFile};
 use crate::abort::sync_dir;
 use crate::error::StoreError;

@@ -7,7 +7,9 @@ mod by_time;
 mod entries;
 mod ext;
 pub mod files;
+mod gathered;
 mod listing;
+mod mapped;
 mod mark;
 mod recover;
 mod sync;
@@ -16,7 +18,7 @@ pub mod unit;
 mod unit_file;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -25,10 +27,10 @@ pub use by_time::Bound;
 pub use entries::Entries;
 pub use ext::ExtUnit;
 pub(crate) use ext::is_address;
+#[cfg(feature = "failpoints")]
+pub use mapped::limit_mapped_files;
 pub(crate) use mark::{ByMark, mark};
 pub use table::{QueueTable, TableOptions};
-#[cfg(feature = "failpoints")]
-pub use unit_file::limit_mapped_files;
 
 use self::ext::QueueExt;
 use self::files::{LastFile, Shape, UnitFiles};
@@ -37,6 +39,9 @@ use crate::compaction::CompactionLog;
 use crate::error::StoreError;
 use crate::index::KeyHash;
 use crate::segment::ask_for;
+
+/// Bytes that a processor gets from memory at a time.
+const LINE: usize = 64;
 
 /// Units that a gap in the offsets is filled with at most; a larger one can only come from a damaged record.
 const GAP_LIMIT: i64 = 1 << 24;
@@ -91,6 +96,8 @@ pub struct Queue {
     waiters: AtomicUsize,
     /// Where in memory the last file is described, and where the next unit goes; neither need be true any more.
     ahead: [AtomicUsize; 2],
+    /// Where the dispatch keeps its handle of this queue; 0 when it has none, or not there.
+    place: AtomicU32,
     topic: Arc<str>,
     id: i32,
     /// Hash of `topic#`, with which the index keys of this topic begin.
@@ -163,6 +170,7 @@ impl Queue {
             next: AtomicI64::new(0),
             waiters: AtomicUsize::new(0),
             ahead: Default::default(),
+            place: AtomicU32::new(0),
             deleted: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
             ripe: AtomicBool::new(false),
@@ -186,15 +194,26 @@ impl Queue {
         self.id
     }
 
+    /// Asks for the memory that an append to this queue touches: [`Queue::ask_for`] is of use when it is there.
+    #[inline]
+    pub fn ask_for_head(&self) {
+        let here = std::ptr::from_ref(self) as usize;
+        (0..4).for_each(|line| ask_for(here + line * LINE));
+    }
+
     /// Asks for the memory that the dispatch of a message will touch. Of very many queues it is in no cache, and by the time of the
     /// dispatch it is.
     #[inline]
-    pub(crate) fn ask_for(&self) {
-        const LINE: usize = 64;
+    pub fn ask_for(&self) {
         let here = std::ptr::from_ref(self) as usize;
         (1..4).for_each(|line| ask_for(here + line * LINE));
         let [file, place] = self.ahead.each_ref().map(|address| address.load(Ordering::Relaxed));
-        [file, file + LINE, place].into_iter().for_each(ask_for);
+        [file, file + LINE, place, self.topic.as_ptr() as usize].into_iter().for_each(ask_for);
+    }
+
+    /// Where the dispatch keeps its handle of this queue, counted from 1; 0 when that is not known.
+    pub(crate) fn place(&self) -> &AtomicU32 {
+        &self.place
     }
 
     /// Lowest readable queue offset.

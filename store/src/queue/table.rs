@@ -58,6 +58,8 @@ pub struct QueueTable {
     ripe: Mutex<Vec<Arc<Queue>>>,
     /// How many bytes are many.
     least: AtomicUsize,
+    /// Up to where [`QueueTable::unmap_idle`] has come.
+    looked_at: Mutex<usize>,
 }
 
 /// Whether the queues of a topic have batch units.
@@ -100,6 +102,7 @@ impl QueueTable {
             remaking: AtomicBool::new(false),
             ripe: Mutex::default(),
             least: AtomicUsize::new(usize::MAX),
+            looked_at: Mutex::default(),
         }
     }
 
@@ -463,9 +466,16 @@ impl QueueTable {
         result.and(synced)
     }
 
-    /// Unmaps queue files that were not used since the last call; returns how many stay mapped.
+    /// Unmaps queue files that were not used since they were last looked at: those of [`LOOKED_AT`] queues, the next ones with
+    /// the next call. Returns how many of them stay mapped.
     pub fn unmap_idle(&self) -> usize {
-        self.all().iter().map(|queue| queue.unmap_idle()).sum()
+        let mut passed = self.looked_at.lock();
+        let some: Vec<_> = {
+            let topics = self.topics.read();
+            topics.values().flat_map(|queues| queues.0.values()).skip(*passed).take(LOOKED_AT).cloned().collect()
+        };
+        *passed = if some.len() < LOOKED_AT { 0 } else { *passed + LOOKED_AT };
+        some.iter().map(|queue| queue.unmap_idle()).sum()
     }
 }
 
@@ -475,6 +485,8 @@ impl std::fmt::Debug for QueueTable {
     }
 }
 
+/// So many queues are looked at for mappings that nobody uses. To look at a queue takes as long as a message.
+const LOOKED_AT: usize = 32_768;
 /// A flush of more queues than this is one sync of the file system.
 const MANY: usize = 256;
 

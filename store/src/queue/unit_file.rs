@@ -9,79 +9,27 @@
 //! Threads: one writer (the queue's lock), any number of readers.
 //! Crash: gathered bytes are gone and made again from the log, as the checkpoint is not moved before a flush.
 
-use std::fs::{self, File};
+mod walk;
+
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 
 use super::files::Shape;
+use super::gathered::Gathered;
+use super::mapped::Mapped;
 use crate::error::StoreError;
 use crate::failpoint::{self, Event, Point};
 use crate::segment::{Cells, remove};
 
-/// So many bytes are gathered at most: those of a few dozen units.
-const GATHER: usize = 1680;
-/// So many of them are kept when the file gets them because there are no more places: those of the units that a pull takes.
-const GATHER_KEPT: usize = 640;
-
 /// Bytes of a page.
 const PAGE: usize = 4096;
-
-/// How many queue files this process has mapped, and may have.
-static MAPPED: AtomicUsize = AtomicUsize::new(0);
-static LIMIT: LazyLock<AtomicUsize> = LazyLock::new(|| AtomicUsize::new(limit()));
-
-/// A quarter of the open files that the process may have, and an eighth of the mappings.
-fn limit() -> usize {
-    let maps = fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse().ok());
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
-    (maps.unwrap_or(65_530usize) / 8).min(files / 4)
-}
-
-/// Lets the process map so many queue files, whatever the system allows.
-#[cfg(feature = "failpoints")]
-pub fn limit_mapped_files(files: usize) {
-    LIMIT.store(files, Ordering::Relaxed);
-}
-
-/// Whether so many files are mapped that others have to do without.
-pub(super) fn is_short_of_mappings() -> bool {
-    MAPPED.load(Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed) / 8 * 7
-}
-
-/// A mapped file, as long as somebody holds it.
-#[derive(Debug)]
-pub(super) struct Mapped(Cells);
-
-impl Mapped {
-    /// Maps a file unless the limit is reached.
-    fn open(open: impl FnOnce() -> io::Result<Cells>) -> io::Result<Option<Mapped>> {
-        if MAPPED.fetch_add(1, Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed) {
-            MAPPED.fetch_sub(1, Ordering::Relaxed);
-            return Ok(None);
-        }
-        match open() {
-            Ok(cells) => Ok(Some(Mapped(cells))),
-            Err(error) => {
-                MAPPED.fetch_sub(1, Ordering::Relaxed);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        MAPPED.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// See the module's text.
 #[derive(Debug)]
@@ -100,41 +48,6 @@ pub struct UnitFile {
     reserved: AtomicUsize,
     mapped: ArcSwapOption<Mapped>,
     path: PathBuf,
-}
-
-/// Bytes that are in memory.
-#[derive(Debug, Default)]
-struct Gathered {
-    /// Where they go.
-    at: usize,
-    bytes: Vec<u8>,
-    /// How many of them, from the front, the file has.
-    written: usize,
-}
-
-impl Gathered {
-    fn end(&self) -> usize {
-        self.at + self.bytes.len()
-    }
-
-    /// Makes place for what goes to `at`, when the file has everything.
-    #[cold]
-    fn turn(&mut self, at: usize, unit_len: usize) {
-        let kept = if at == self.end() { GATHER_KEPT / unit_len * unit_len } else { 0 };
-        let gone = self.bytes.len().saturating_sub(kept);
-        self.bytes.drain(..gone);
-        self.at = at - self.bytes.len();
-        self.written = self.bytes.len();
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let len = self.bytes.len();
-        if len + bytes.len() > self.bytes.capacity() {
-            // A queue that gets little takes little.
-            self.bytes.reserve_exact(bytes.len().max(len.clamp(60, GATHER.saturating_sub(len).max(60))));
-        }
-        self.bytes.extend_from_slice(bytes);
-    }
 }
 
 impl UnitFile {
@@ -281,7 +194,7 @@ impl UnitFile {
 
     fn copy_from_file(&self, mapped: Option<&Mapped>, at: usize, out: &mut [u8]) -> Result<(), StoreError> {
         match mapped {
-            Some(Mapped(cells)) => read_bytes(cells, at, out),
+            Some(mapped) => mapped.read(at, out),
             None if out.is_empty() => {}
             None => {
                 let read = self.open().and_then(|file| file.read_exact_at(out, at as u64));
@@ -309,7 +222,7 @@ impl UnitFile {
     /// Returns where in memory the next unit goes.
     fn gather(&self, at: usize, bytes: &[u8]) -> Result<usize, StoreError> {
         let mut gathered = self.gathered.lock();
-        if at != gathered.end() || gathered.bytes.len() + bytes.len() > GATHER {
+        if !gathered.takes(at, bytes.len()) {
             self.write_out(&mut gathered)?;
             gathered.turn(at, self.shape.unit_len);
         }
@@ -357,11 +270,11 @@ impl UnitFile {
     fn write_to(&self, mapped: &Mapped, index: i64, bytes: &[u8]) -> Result<usize, StoreError> {
         let at = self.at(index);
         if at + bytes.len() > self.reserved.load(Ordering::Relaxed) {
-            self.reserve(&mapped.0, at, bytes.len())?;
+            self.reserve(mapped.cells(), at, bytes.len())?;
         }
-        put_bytes(&mapped.0, at, bytes);
+        mapped.put(at, bytes);
         failpoint::pass(Point::QueueUnit);
-        Ok(mapped.0.address(at + bytes.len()))
+        Ok(mapped.cells().address(at + bytes.len()))
     }
 
     /// Reserves space for `len` bytes from `at` on and behind them: as much again as is there, at least a page and at most
@@ -389,7 +302,7 @@ impl UnitFile {
         while at < to {
             let len = zeros.len().min(to - at);
             match (mapped.as_deref(), &file) {
-                (Some(Mapped(cells)), _) => put_bytes(cells, at, &zeros[..len]),
+                (Some(mapped), _) => mapped.put(at, &zeros[..len]),
                 (None, Some(file)) => {
                     file.write_all_at(&zeros[..len], at as u64).map_err(|source| self.io(source))?;
                 }
@@ -417,7 +330,7 @@ impl UnitFile {
     pub(super) fn flush(&self, from: i64, to: i64) -> Result<(), StoreError> {
         self.spill()?;
         let flush = || match self.map_if_any().as_deref() {
-            Some(Mapped(cells)) => cells.flush(self.at(from)..self.at(to)),
+            Some(mapped) => mapped.cells().flush(self.at(from)..self.at(to)),
             None => self.sync_file(File::sync_data),
         };
         failpoint::hit(Point::QueueFlush).and_then(|()| flush()).map_err(|source| self.io(source))
@@ -430,7 +343,7 @@ impl UnitFile {
     pub(super) fn sync_all(&self) -> Result<(), StoreError> {
         self.spill()?;
         let sync = || match self.map_if_any().as_deref() {
-            Some(Mapped(cells)) => cells.sync_all(),
+            Some(mapped) => mapped.cells().sync_all(),
             None => self.sync_file(File::sync_all),
         };
         failpoint::hit(Point::QueueFile).and_then(|()| sync()).map_err(|source| self.io(source))
@@ -446,99 +359,6 @@ impl UnitFile {
         sync(&file)?;
         failpoint::tell(Event::Synced(&file));
         Ok(())
-    }
-
-    /// The index behind the last unit at or behind `from` that is not all zeros; `None` when all are.
-    pub(super) fn written_behind(&self, from: i64) -> io::Result<Option<i64>> {
-        self.written_in(&self.open()?, self.at(from) as u64)
-    }
-
-    fn written_in(&self, file: &File, mut at: u64) -> io::Result<Option<i64>> {
-        let mut last = None;
-        let mut page = [0; 4096];
-        loop {
-            // Most of a file is a hole, or reserved only.
-            at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-                Ok(data) => data.max(at),
-                Err(rustix::io::Errno::NXIO) => break,
-                Err(error) => return Err(error.into()),
-            };
-            let rest = page.len() - at as usize % page.len();
-            let count = file.read_at(&mut page[..rest], at)?;
-            if count == 0 {
-                break;
-            }
-            if let Some(place) = page[..count].iter().rposition(|byte| *byte != 0) {
-                last = Some(self.base + (at as i64 + place as i64) / self.shape.unit_len as i64 + 1);
-            }
-            at += count as u64;
-        }
-        Ok(last)
-    }
-
-    /// Walks units from `from` on without mapping the file, until `each` says `false` or the file ends. Returns the
-    /// index where it stopped.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn walk(&self, from: i64, each: impl FnMut(i64, &[u8]) -> bool) -> Result<i64, StoreError> {
-        self.spill()?;
-        let walk = || self.walk_in(&self.open()?, from, each);
-        walk().map(|(end, _, _)| end).map_err(|source| self.io(source))
-    }
-
-    /// Walks all units until `each` says `false`. Returns the index where it stopped, and whether anything but zeros stands
-    /// from there on. The file may be open already.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub(super) fn walk_to_end(
-        &self,
-        opened: Option<File>,
-        each: impl FnMut(i64, &[u8]) -> bool,
-    ) -> Result<(i64, bool), StoreError> {
-        let walk = || {
-            let file = opened.map_or_else(|| self.open(), Ok)?;
-            let (end, read, rest) = self.walk_in(&file, self.base, each)?;
-            let stale = rest.iter().any(|byte| *byte != 0);
-            Ok((end, stale || end < self.end() && self.written_in(&file, read)?.is_some()))
-        };
-        walk().map_err(|source| self.io(source))
-    }
-
-    /// Returns where it stopped, how far the file was read, and what was read from the stop on.
-    fn walk_in(
-        &self,
-        file: &File,
-        from: i64,
-        mut each: impl FnMut(i64, &[u8]) -> bool,
-    ) -> io::Result<(i64, u64, Vec<u8>)> {
-        let unit_len = self.shape.unit_len;
-        // Most queues are short: one page is read of them. More would make the system read ahead.
-        let (mut chunk, mut buffer) = (PAGE, Vec::new());
-        // A unit may lie across the end of what is read.
-        let (mut index, mut kept) = (from, 0);
-        let mut at = self.at(index);
-        let end = self.shape.file_len();
-        while index < self.end() {
-            let to = (at / PAGE * PAGE + chunk).min(end);
-            chunk = (2 * chunk).min(65_536);
-            buffer.resize(kept + to - at, 0);
-            file.read_exact_at(&mut buffer[kept..], at as u64)?;
-            at = to;
-            let mut used = 0;
-            for unit in buffer.chunks_exact(unit_len) {
-                if !each(index, unit) {
-                    buffer.drain(..used);
-                    return Ok((index, at as u64, buffer));
-                }
-                index += 1;
-                used += unit_len;
-            }
-            buffer.drain(..used);
-            kept = buffer.len();
-        }
-        Ok((index, at as u64, Vec::new()))
     }
 
     /// Whether the file is mapped.
@@ -587,34 +407,5 @@ impl LastFile {
             Some(mapped) => self.file.write_to(mapped, index, bytes),
             None => self.file.gather(self.file.at(index), bytes),
         })
-    }
-}
-
-/// Reads any range of bytes through the words that cover it.
-fn read_bytes(cells: &Cells, at: usize, out: &mut [u8]) {
-    if at.is_multiple_of(4) && out.len().is_multiple_of(4) {
-        return cells.read(at, out);
-    }
-    for (i, byte) in out.iter_mut().enumerate() {
-        let position = at + i;
-        *byte = cells.load_u32(position & !3).to_be_bytes()[position & 3];
-    }
-}
-
-/// Writes any range of bytes. The words at its ends are read and written back, which is safe with one writer a file.
-fn put_bytes(cells: &Cells, at: usize, bytes: &[u8]) {
-    if at.is_multiple_of(4) && bytes.len().is_multiple_of(4) {
-        return cells.put(at, bytes);
-    }
-    let from = at & !3;
-    let to = (at + bytes.len()).next_multiple_of(4).min(cells.len());
-    for word in (from..to).step_by(4) {
-        let mut whole = cells.load_u32(word).to_be_bytes();
-        for (i, byte) in whole.iter_mut().enumerate() {
-            if let Some(new) = (word + i).checked_sub(at).and_then(|i| bytes.get(i)) {
-                *byte = *new;
-            }
-        }
-        cells.store_u32(word, u32::from_be_bytes(whole));
     }
 }

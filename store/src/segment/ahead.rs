@@ -12,3 +12,13 @@ pub(crate) fn ask_for(address: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
+
+/// Asks for the memory of a value, as much of it as a processor gets at a time.
+#[inline]
+pub fn ask_for_all<T>(value: &T) {
+    const LINE: usize = 64;
+    const MOST: usize = 10;
+    let here = std::ptr::from_ref(value) as usize;
+    let lines = (here % LINE + size_of::<T>()).div_ceil(LINE);
+    (0..lines.min(MOST)).for_each(|line| ask_for(here + line * LINE));
+}

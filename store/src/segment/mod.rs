@@ -26,4 +26,5 @@ pub use slice::SegmentSlice;
 pub use stage::Stage;
 
 pub(crate) use ahead::ask_for;
+pub use ahead::ask_for_all;
 pub(crate) use map::remove;
