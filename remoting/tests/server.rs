@@ -189,6 +189,28 @@ async fn pipelined_requests_are_answered_in_order_over_any_cut() {
     running.stop().await;
 }
 
+/// Several requests are read before the first of them is handled, and those before a bad frame are handled all the same.
+#[tokio::test]
+async fn a_bad_frame_takes_nothing_from_those_before_it() {
+    for good in [1, 7, 8, 9, 16, 21] {
+        let running = start(|_| {});
+        let mut socket = running.connect().await;
+        let mut bytes: Vec<u8> = (0..good).flat_map(|opaque| echo(opaque, "good", b"x")).collect();
+        let mut bad = echo(99, "bad", b"");
+        bad[4] = 7;
+        bytes.extend(bad);
+        bytes.extend(echo(100, "behind it", b""));
+        socket.write_all(&bytes).await.unwrap();
+        for opaque in 0..good {
+            assert_eq!(answer(&mut socket).await.opaque, opaque);
+        }
+        let mut rest = Vec::new();
+        within(socket.read_to_end(&mut rest)).await.ok();
+        assert!(rest.is_empty(), "{good}");
+        running.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn both_header_layouts_on_one_connection() {
     let running = start(|_| {});

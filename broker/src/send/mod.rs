@@ -11,6 +11,7 @@ mod batch;
 mod delay;
 mod durable;
 mod half;
+mod look_ahead;
 
 pub mod properties;
 mod put;
@@ -326,8 +327,7 @@ impl Sender {
     ) -> Result<usize, Refusal> {
         let topics = &self.parts.topics;
         let name = incoming.topic.as_ref();
-        // Both only grow: the sum stays the same while neither has.
-        let generation = topics.generation().wrapping_add(self.parts.static_topics.generation());
+        let generation = self.generation();
         if let Some(at) = targets.find(self.owner, generation, name) {
             return Ok(at);
         }
@@ -338,9 +338,20 @@ impl Sender {
             Some(topic) => topic,
             None => self.strange_topic(cx, incoming)?,
         };
+        Ok(self.keep(targets, topic, name, generation))
+    }
+
+    /// Keeps a topic for this thread; `generation` was read before the topic was.
+    fn keep(&self, targets: &mut Targets, topic: Arc<crate::topics::Topic>, name: &str, generation: u64) -> usize {
         let at = targets.add(topic, name, &self.parts.stats, self.owner, generation);
         targets.get(at).mapping = self.parts.static_topics.find(name, None);
-        Ok(at)
+        at
+    }
+
+    /// Changes when a topic or a static topic does.
+    fn generation(&self) -> u64 {
+        // Both only grow: the sum stays the same while neither has.
+        self.parts.topics.generation().wrapping_add(self.parts.static_topics.generation())
     }
 
     /// A topic that does not exist yet, or that nobody may send to.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{TestBroker, batch, message, number, pull, records, set, without};
 use config::FlushDiskType;
-use remoting::{Command, RequestCode};
+use remoting::{Command, RequestCode, SerializeType};
 use store::record::RecordView;
 
 const RW: i32 = 6;
@@ -92,6 +92,47 @@ async fn m_05_property_string() {
         assert_eq!(users, expected);
     }
     assert_eq!(stored[0].born_host, peer.local());
+    broker.stop().await;
+}
+
+/// What is found for several sends of a read before the first of them is handled changes no answer: to topics that are there,
+/// that are made, that may not be sent to, and to queues that are not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_read_with_sends_to_many_topics() {
+    let broker = TestBroker::start().await;
+    let mut peer = broker.connect().await;
+    for number in 0..200 {
+        peer.create_topic(&format!("Many{number}"), 4, RW).await;
+    }
+    for round in 0..3 {
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..240 {
+            let (topic, queue, code) = match number % 8 {
+                5 => (format!("New{}", number / 8), 0, 0),
+                6 => ("SCHEDULE_TOPIC_XXXX".to_owned(), 0, 16),
+                7 => (format!("Many{}", number % 200), 4, 29),
+                queue => (format!("Many{}", number % 200), queue % 4, 0),
+            };
+            let mut command = message(&topic, queue, "", "m");
+            command.opaque = 1000 + number;
+            command.encode(SerializeType::Json, &mut bytes);
+            expected.push((topic, queue, code));
+        }
+        peer.send_raw(&bytes).await;
+        for (opaque, (topic, queue, code)) in (1000..).zip(expected) {
+            let answer = peer.answer(opaque).await;
+            assert_eq!(answer.code, code, "{topic} {queue}: {:?}", answer.remark);
+            if topic.starts_with("New") {
+                assert_eq!(number(&answer, "queueOffset"), round, "{topic}");
+            }
+        }
+    }
+    let topics = &broker.running().parts().topics;
+    let sent: u64 = topics.snapshot().iter().map(|topic| topic.stats.put.sum(0)).sum();
+    assert_eq!(sent, 3 * 240 / 8 * 6);
+    for queue in [0, 1, 2, 3] {
+        peer.wait_for_offset("Many10", queue, i64::from(queue == 2) * 6).await;
+    }
     broker.stop().await;
 }
 

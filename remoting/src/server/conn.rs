@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use arrayvec::ArrayVec;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::OwnedReadHalf;
@@ -31,6 +32,8 @@ use crate::{RequestCode, ResponseCode};
 
 /// Answers of one read beyond this are written before the next request is handled.
 const WRITE_EARLY: usize = 256 * 1024;
+/// So many requests are read before the first of them is handled.
+const GROUP: usize = 8;
 
 /// How many times the bytes that have come a frame's buffer may be long.
 const ANNOUNCED_SHARE: usize = 8;
@@ -212,25 +215,44 @@ impl Task {
                 }
             }
         }
-        let stop = loop {
-            match frame::split(&bytes[used..], self.shared.max_frame) {
-                Ok(Split::NeedMore { .. }) => break None,
-                Ok(Split::Frame { total, header, serialize, body }) => {
-                    match Request::decode(serialize, header, body) {
-                        Ok(request) => self.one(&request, &bytes[used..used + total], out),
-                        Err(error) => break Some(Stop::BadFrame(error.to_string())),
-                    }
-                    used += total;
-                }
-                Err(error) => break Some(Stop::BadFrame(error.to_string())),
-            }
-            if out.len() > WRITE_EARLY {
-                self.conn.0.send(out);
-                out.clear();
-                if self.throttled() {
-                    self.more = true;
+        let max_frame = self.shared.max_frame;
+        let stop = 'read: loop {
+            let mut requests = ArrayVec::<(Request<'_>, usize), GROUP>::new();
+            let mut end = used;
+            // The group is whole, or the bytes end, or what follows is no frame.
+            let rest = loop {
+                if requests.is_full() {
                     break None;
                 }
+                match frame::split(&bytes[end..], max_frame) {
+                    Ok(Split::NeedMore { .. }) => break Some(None),
+                    Ok(Split::Frame { total, header, serialize, body }) => {
+                        match Request::decode(serialize, header, body) {
+                            Ok(request) => {
+                                end += total;
+                                requests.push((request, end));
+                            }
+                            Err(error) => break Some(Some(Stop::BadFrame(error.to_string()))),
+                        }
+                    }
+                    Err(error) => break Some(Some(Stop::BadFrame(error.to_string()))),
+                }
+            };
+            self.look_ahead(&requests);
+            for (request, end) in &requests {
+                self.one(request, &bytes[used..*end], out);
+                used = *end;
+                if out.len() > WRITE_EARLY {
+                    self.conn.0.send(out);
+                    out.clear();
+                    if self.throttled() {
+                        self.more = true;
+                        break 'read None;
+                    }
+                }
+            }
+            if let Some(stop) = rest {
+                break stop;
             }
         };
         if let Some(batch_end) = &self.shared.router.batch_end {
@@ -242,6 +264,22 @@ impl Task {
             return bytes.len();
         }
         used
+    }
+
+    /// See [`AnyHandler::look_ahead`](super::router::AnyHandler::look_ahead).
+    fn look_ahead(&self, requests: &[(Request<'_>, usize)]) {
+        let look = |(request, _): &(Request<'_>, usize), step| {
+            let entry = self.shared.router.entry(request.code).filter(|_| !request.is_response());
+            entry.is_some_and(|entry| entry.handler.look_ahead(request, step))
+        };
+        let Some((first, others)) = requests.split_first().filter(|(_, others)| !others.is_empty()) else { return };
+        if look(first, 0) {
+            others.iter().for_each(|request| _ = look(request, 0));
+            let mut step = 1;
+            while requests.iter().fold(false, |more, request| look(request, step) || more) {
+                step += 1;
+            }
+        }
     }
 
     fn refuse(&self, what: &str) {

@@ -55,12 +55,23 @@ pub trait Handler: Send + Sync + 'static {
     fn bad_header(&self, error: FieldError) -> Reply {
         Reply::error(ResponseCode::SYSTEM_ERROR, error.to_string())
     }
+
+    /// See [`AnyHandler::look_ahead`].
+    fn look_ahead(&self, _request: &Request<'_>, _step: usize) -> bool {
+        false
+    }
 }
 
 /// A [`Handler`] whose header type is hidden, for tables.
 pub trait AnyHandler: Send + Sync + 'static {
     /// Reads the header and handles the request.
     fn serve(&self, cx: &mut Cx<'_>) -> Outcome;
+
+    /// Asks for memory that a request which is handled soon will need, and changes nothing that anybody could see. Called for
+    /// several requests of a read one after the other, so that they wait for the memory together; as long as one says
+    /// true, again for all of them with the next step: what is known then leads further. The first one that says false to step 0
+    /// says it for all.
+    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool;
 }
 
 impl<H: Handler> AnyHandler for H {
@@ -69,6 +80,10 @@ impl<H: Handler> AnyHandler for H {
             Ok(header) => self.handle(cx, header),
             Err(error) => self.bad_header(error).into(),
         }
+    }
+
+    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
+        Handler::look_ahead(self, request, step)
     }
 }
 

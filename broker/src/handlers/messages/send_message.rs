@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use remoting::Request;
 use remoting::header::{SendMessage, SendMessageV2};
 use remoting::server::{Cx, Handler, Outcome};
 
@@ -25,6 +26,10 @@ impl Handler for Send {
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
         self.sender.send(cx, &request.into())
     }
+
+    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
+        self.sender.look_ahead(request, ["topic", "queueId"], step)
+    }
 }
 
 /// The request with field names of one letter; a batch is one of its fields.
@@ -44,5 +49,9 @@ impl Handler for SendV2 {
 
     fn handle(&self, cx: &mut Cx<'_>, request: Self::Request<'_>) -> Outcome {
         self.sender.send(cx, &request.into())
+    }
+
+    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
+        self.sender.look_ahead(request, ["b", "e"], step)
     }
 }
