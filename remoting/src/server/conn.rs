@@ -276,7 +276,8 @@ impl Task {
         if look(first, 0) {
             others.iter().for_each(|request| _ = look(request, 0));
             let mut step = 1;
-            while requests.iter().fold(false, |more, request| look(request, step) || more) {
+            // All of them, also behind one that says true.
+            while requests.iter().filter(|request| look(request, step)).count() > 0 {
                 step += 1;
             }
         }

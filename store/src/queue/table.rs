@@ -466,7 +466,7 @@ impl QueueTable {
         result.and(synced)
     }
 
-    /// Unmaps queue files that were not used since they were last looked at: those of [`LOOKED_AT`] queues, the next ones with
+    /// Unmaps queue files that were not used since they were last looked at: those of a number of queues, the next ones with
     /// the next call. Returns how many of them stay mapped.
     pub fn unmap_idle(&self) -> usize {
         let mut passed = self.looked_at.lock();
