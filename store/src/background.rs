@@ -25,7 +25,6 @@ use crate::compaction::Compaction;
 use crate::disk::Gauge;
 use crate::dispatch::{Dispatcher, Drained};
 use crate::error::StoreError;
-
 use crate::flush::Flusher;
 use crate::index::Index;
 use crate::lock::StoreLock;

@@ -30,7 +30,7 @@ impl Sender {
                 1 => {
                     ask_for_all(&*topic.stats);
                     ask_for_all(seat.latency(&topic.stats));
-                    seat.queue.ask_for_head();
+                    ask_for_all(&*seat.queue);
                 }
                 _ => seat.queue.ask_for(),
             }

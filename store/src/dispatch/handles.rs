@@ -18,33 +18,30 @@ const PLACE_BITS: u32 = 24;
 /// What appenders know and the dispatch would have to look for: the places of the queues in [`Kept`]. One need not be there,
 /// and need not be true: it is checked.
 #[derive(Debug)]
-pub(super) struct Hints(Box<[AtomicU64]>);
+pub(super) struct Hints(Box<[AtomicU64; HINTS]>);
 
 impl Hints {
     pub(super) fn new() -> Hints {
-        Hints((0..HINTS).map(|_| AtomicU64::new(0)).collect())
+        Hints(Box::new([const { AtomicU64::new(0) }; HINTS]))
     }
 
-    /// Of a record. No two records of one part of the log that is dispatched at once have the same.
-    fn slot(&self, phys: u64) -> Option<&AtomicU64> {
-        self.0.get((phys / 64) as usize % HINTS)
+    /// Of a record. Of those in 256 KiB of the log no two have the same.
+    fn slot(&self, phys: u64) -> &AtomicU64 {
+        &self.0[(phys / 64) as usize % HINTS]
     }
 
     /// Says which queue the record at `phys` is for.
     #[inline]
     pub(super) fn put(&self, phys: u64, queue: &Queue) {
         let place = u64::from(queue.place().load(Ordering::Relaxed));
-        if place != 0
-            && place < 1 << PLACE_BITS
-            && let Some(slot) = self.slot(phys)
-        {
-            slot.store(phys << PLACE_BITS | place, Ordering::Relaxed);
+        if place != 0 && place < 1 << PLACE_BITS {
+            self.slot(phys).store(phys << PLACE_BITS | place, Ordering::Relaxed);
         }
     }
 
     #[inline]
     pub(super) fn get(&self, phys: u64) -> Option<usize> {
-        let hint = self.slot(phys)?.load(Ordering::Relaxed);
+        let hint = self.slot(phys).load(Ordering::Relaxed);
         let place = hint & ((1 << PLACE_BITS) - 1);
         (hint ^ place == phys << PLACE_BITS).then_some(place as usize)
     }
@@ -59,6 +56,11 @@ pub(super) struct Kept {
     most: usize,
     /// The last light queue: these come and go, and are forgotten when nobody holds them.
     light: Option<Arc<Queue>>,
+}
+
+/// Tells a queue where it is in the list.
+fn place_at(queue: &Queue, at: usize) {
+    queue.place().store(u32::try_from(at + 1).unwrap_or(0), Ordering::Relaxed);
 }
 
 fn is_of(queue: &Queue, topic: &[u8], id: i32) -> bool {
@@ -105,7 +107,7 @@ impl Kept {
                         *vacant.insert(self.list.len() - 1)
                     }
                 };
-                self.list[at].place().store(u32::try_from(at + 1).unwrap_or(0), Ordering::Relaxed);
+                place_at(&self.list[at], at);
                 &self.list[at]
             }
         }
@@ -116,7 +118,7 @@ impl Kept {
         self.list.retain(|queue| !queue.is_deleted());
         self.by_mark.clear();
         for (at, queue) in self.list.iter().enumerate() {
-            queue.place().store(u32::try_from(at + 1).unwrap_or(0), Ordering::Relaxed);
+            place_at(queue, at);
             self.by_mark.insert(mark(queue.topic().as_bytes(), queue.id()), at);
         }
         self.most = FEW.max(2 * self.list.len());

@@ -38,10 +38,7 @@ use self::unit::{BATCH_UNIT_LEN, Entry, UNIT_LEN, Unit};
 use crate::compaction::CompactionLog;
 use crate::error::StoreError;
 use crate::index::KeyHash;
-use crate::segment::ask_for;
-
-/// Bytes that a processor gets from memory at a time.
-const LINE: usize = 64;
+use crate::segment::{LINE, ask_for};
 
 /// Units that a gap in the offsets is filled with at most; a larger one can only come from a damaged record.
 const GAP_LIMIT: i64 = 1 << 24;
@@ -192,13 +189,6 @@ impl Queue {
     /// The queue id.
     pub fn id(&self) -> i32 {
         self.id
-    }
-
-    /// Asks for the memory that an append to this queue touches: [`Queue::ask_for`] is of use when it is there.
-    #[inline]
-    pub fn ask_for_head(&self) {
-        let here = std::ptr::from_ref(self) as usize;
-        (0..4).for_each(|line| ask_for(here + line * LINE));
     }
 
     /// Asks for the memory that the dispatch of a message will touch. Of very many queues it is in no cache, and by the time of the

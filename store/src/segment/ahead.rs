@@ -1,5 +1,8 @@
 //! Asking for memory before it is needed, so that nobody waits for it.
 
+/// Bytes that a processor gets from memory at a time.
+pub(crate) const LINE: usize = 64;
+
 /// Asks the processor for the line of memory at an address. Nothing is read there, and the address need not be one.
 #[inline(always)]
 pub(crate) fn ask_for(address: usize) {
@@ -13,10 +16,9 @@ pub(crate) fn ask_for(address: usize) {
     let _ = address;
 }
 
-/// Asks for the memory of a value, as much of it as a processor gets at a time.
+/// Asks for the memory of a value, at most for as many lines as a processor waits for at once.
 #[inline]
 pub fn ask_for_all<T>(value: &T) {
-    const LINE: usize = 64;
     const MOST: usize = 10;
     let here = std::ptr::from_ref(value) as usize;
     let lines = (here % LINE + size_of::<T>()).div_ceil(LINE);
