@@ -41,6 +41,15 @@ impl StoreError {
     }
 }
 
+/// An error of a sync. What the system could not write it takes for written, for want of room as well: no later sync makes it
+/// good, so this is not an error that passes when there is room again.
+pub(crate) fn of_sync(source: std::io::Error) -> std::io::Error {
+    match source.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => std::io::Error::other(source),
+        _ => source,
+    }
+}
+
 /// A message was not stored.
 #[derive(Debug, Error)]
 pub enum AppendError {

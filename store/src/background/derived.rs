@@ -48,7 +48,7 @@ impl Core {
             .flush(least)
             .and_then(|()| self.flush_compacted(least))
             .and_then(|()| self.index.as_ref().map_or(Ok(0), |index| index.flush_full()));
-        // Without room nothing was begun.
+        // Without room for what is to be written nothing was begun. A sync never says that, see `of_sync`.
         if let Err(error) = &done
             && !error.is_no_space()
             && !self.derived_failed.swap(true, Ordering::Relaxed)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::layout::{Dirs, END_UNIT, Sizes};
 use crate::abort::sync_dir;
-use crate::error::StoreError;
+use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Point};
 use crate::queue::unit::{BATCH_UNIT_LEN, Entry, Unit};
 use crate::record::{BLANK_MIN, PHYS_OFFSET, RecordView, write_blank};
@@ -214,17 +214,18 @@ impl Part {
         let from = self.end_of(flushed);
         failpoint::hit(Point::CompactFlush)
             .and_then(|()| self.log.flush(from..log_to))
-            .map_err(|source| io_error(self.log.path(), source))?;
+            .map_err(|source| io_error(self.log.path(), of_sync(source)))?;
         failpoint::hit(Point::CompactFlushUnits)
             .and_then(|()| self.cq.flush(flushed * BATCH_UNIT_LEN..cq_to))
-            .map_err(|source| io_error(self.cq.path(), source))?;
+            .map_err(|source| io_error(self.cq.path(), of_sync(source)))?;
         if !self.named.load(Ordering::Acquire) {
-            failpoint::hit(Point::CompactFlushNames).map_err(|source| io_error(self.log.path(), source))?;
+            failpoint::hit(Point::CompactFlushNames)
+                .map_err(|source| io_error(self.log.path(), of_sync(source)))?;
             for segment in [&self.log, &self.cq] {
                 // The directories of queue, topic and kind may be new as well: their names are in the ones above.
                 let dirs = || segment.path().ancestors().skip(1).take(5);
                 let sync = || segment.sync_all().and_then(|()| dirs().try_for_each(sync_dir));
-                sync().map_err(|source| io_error(segment.path(), source))?;
+                sync().map_err(|source| io_error(segment.path(), of_sync(source)))?;
             }
             self.named.store(true, Ordering::Release);
         }

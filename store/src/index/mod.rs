@@ -22,7 +22,7 @@ pub use file::{Geometry, IndexFile};
 pub use hash::{KeyHash, tags_code};
 
 use crate::abort::sync_dir;
-use crate::error::StoreError;
+use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Point};
 use crate::record::properties::name;
 use crate::record::{RecordView, sys_flag};
@@ -242,7 +242,7 @@ impl Index {
             .and_then(|()| file.sync_all())
             .and_then(|()| failpoint::hit(Point::IndexDir))
             .and_then(|()| sync_dir(&self.dir));
-        done.map_err(|source| StoreError::Io { path: file.path().to_owned(), source })
+        done.map_err(|source| StoreError::Io { path: file.path().to_owned(), source: of_sync(source) })
     }
 
     /// Deletes files whose records are all before `min_phys`; the last file stays.

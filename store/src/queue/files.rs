@@ -19,7 +19,7 @@ use super::listing::{self, Listed};
 use super::mapped::is_short_of_mappings;
 pub use super::unit_file::{LastFile, UnitFile};
 use crate::abort::sync_dir;
-use crate::error::StoreError;
+use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Point};
 use crate::segment::{file_name, remove};
 
@@ -287,7 +287,7 @@ impl UnitFiles {
             for dir in self.dir.ancestors().take(4) {
                 failpoint::hit(Point::QueueDir)
                     .and_then(|()| sync_dir(dir))
-                    .map_err(|source| StoreError::Io { path: dir.to_owned(), source })?;
+                    .map_err(|source| StoreError::Io { path: dir.to_owned(), source: of_sync(source) })?;
             }
         }
         Ok(())

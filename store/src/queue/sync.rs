@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Event, Point};
 
 /// Whether the system tells of a write that failed: Linux does since 5.8.
@@ -38,9 +38,9 @@ fn sync_once(dir: &Path, done: &mut BTreeSet<u64>) -> io::Result<()> {
     if !done.insert(file.metadata()?.dev()) {
         return Ok(());
     }
-    failpoint::hit(Point::QueueSync)?;
+    failpoint::hit(Point::QueueSync).map_err(of_sync)?;
     failpoint::tell(Event::SyncingAll(dir));
-    rustix::fs::syncfs(&file)?;
+    rustix::fs::syncfs(&file).map_err(|error| of_sync(error.into()))?;
     failpoint::tell(Event::SyncedAll(dir));
     Ok(())
 }

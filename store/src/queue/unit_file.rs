@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use super::files::Shape;
 use super::gathered::Gathered;
 use super::mapped::Mapped;
-use crate::error::StoreError;
+use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Event, Point};
 use crate::segment::{Cells, remove};
 
@@ -333,7 +333,7 @@ impl UnitFile {
             Some(mapped) => mapped.cells().flush(self.at(from)..self.at(to)),
             None => self.sync_file(File::sync_data),
         };
-        failpoint::hit(Point::QueueFlush).and_then(|()| flush()).map_err(|source| self.io(source))
+        failpoint::hit(Point::QueueFlush).and_then(|()| flush()).map_err(|source| self.io(of_sync(source)))
     }
 
     /// Puts the file with its size and blocks on the device.
@@ -346,7 +346,7 @@ impl UnitFile {
             Some(mapped) => mapped.cells().sync_all(),
             None => self.sync_file(File::sync_all),
         };
-        failpoint::hit(Point::QueueFile).and_then(|()| sync()).map_err(|source| self.io(source))
+        failpoint::hit(Point::QueueFile).and_then(|()| sync()).map_err(|source| self.io(of_sync(source)))
     }
 
     fn map_if_any(&self) -> Guard<Option<Arc<Mapped>>> {

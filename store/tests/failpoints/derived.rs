@@ -9,7 +9,7 @@ use store::failpoint::{self, Action, Plan, Point};
 
 use crate::compaction_support::{COMPACTED, all_of, try_send};
 use crate::faults_support::{Dir, messages, open_at, send};
-use crate::{EIO, plan_of_env, plan_to_env};
+use crate::{EIO, ENOSPC, plan_of_env, plan_to_env};
 
 /// Nothing is flushed by itself.
 const QUIET: &str = "flushIntervalConsumeQueue=6000000\ncompactionScheduleInternal=100000000\n";
@@ -50,9 +50,13 @@ fn the_other_process_on_a_failing_device() {
 
 #[test]
 fn a_sync_that_fails_holds_the_checkpoint() {
-    for point in [Point::QueueFlush, Point::CompactFlush, Point::IndexFlush] {
+    // Also when it is for want of room: what the system could not write it does not write later.
+    for (point, error) in [Point::QueueFlush, Point::CompactFlush, Point::IndexFlush]
+        .into_iter()
+        .flat_map(|point| [(point, EIO), (point, ENOSPC)])
+    {
         let dir = Dir::new().with(QUIET);
-        let plan = Plan { point, action: Action::Fail(EIO), after: 0, times: 1 };
+        let plan = Plan { point, action: Action::Fail(error), after: 0, times: 1 };
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", "derived::the_other_process_on_a_failing_device", "--nocapture"])
