@@ -61,7 +61,7 @@ impl Core {
         // Both take their time, when there is much of them.
         let (queues, index) = std::thread::scope(|scope| {
             let index = config.message_index_enable.then(|| scope.spawn(load_index));
-            let queues = QueueTable::load(&options_of_queues);
+            let queues = QueueTable::load(&options_of_queues, checkpoint.queue_files());
             let index = index.map(|index| index.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             (queues, index.transpose())
         });

@@ -41,7 +41,7 @@ fn rig_over(log: Arc<CommitLog>, dir: &Path, arrived: Option<Arrived>) -> Rig {
 fn rig_sized(log: Arc<CommitLog>, dir: &Path, arrived: Option<Arrived>, units: i32) -> Rig {
     let (file_size, batch_file_size) = (20 * units, 46 * units);
     let options = TableOptions { root: dir.to_owned(), file_size, batch_file_size, ext_file_size: 4096, ext: false };
-    let queues = Arc::new(QueueTable::load(&options).unwrap());
+    let queues = Arc::new(QueueTable::load(&options, 0).unwrap());
     let index = Arc::new(Index::load(dir.join("index"), Geometry { slots: 31, capacity: 100 }, None).unwrap());
     let levels = DelayLevels::parse(LEVELS);
     let dispatcher = Dispatcher::new(Arc::clone(&queues), Some(Arc::clone(&index)), arrived, levels);

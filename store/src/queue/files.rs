@@ -102,6 +102,12 @@ impl UnitFiles {
         Ok((UnitFiles { list: ArcSwap::from_pointee(files), lost_last, ..UnitFiles::empty(dir, shape) }, opened))
     }
 
+    /// A first file alone, which is there.
+    pub(super) fn first(dir: PathBuf, shape: Shape) -> UnitFiles {
+        let first = UnitFile::new(dir.join(file_name(0)), 0, shape);
+        UnitFiles { list: ArcSwap::from_pointee(vec![Arc::new(first)]), ..UnitFiles::empty(dir, shape) }
+    }
+
     /// Whether an empty last file was removed when the directory was read.
     pub fn lost_last(&self) -> bool {
         self.lost_last

@@ -17,7 +17,7 @@ mod table;
 pub mod unit;
 mod unit_file;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -60,6 +60,16 @@ pub(crate) struct Places {
     pub(crate) present: AtomicU64,
     /// Files were found to be missing; the whole log is being dispatched again.
     pub(crate) lost: AtomicBool,
+}
+
+impl Places {
+    /// Where the topics of a kind have their queues, and how the files of those are laid out.
+    fn of(&self, batch: bool) -> (&Path, Shape) {
+        match batch {
+            false => (&self.simple_dir, self.simple),
+            true => (&self.batch_dir, self.batch),
+        }
+    }
 }
 
 /// A hash of a file's name.
@@ -313,10 +323,7 @@ impl Queue {
 
     fn files(&self, batch: bool) -> &UnitFiles {
         self.files.get_or_init(|| {
-            let (dir, shape) = match batch {
-                false => (&self.places.simple_dir, self.places.simple),
-                true => (&self.places.batch_dir, self.places.batch),
-            };
+            let (dir, shape) = self.places.of(batch);
             UnitFiles::empty(dir.join(&*self.topic).join(self.id.to_string()), shape)
         })
     }

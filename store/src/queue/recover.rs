@@ -1,5 +1,6 @@
 //! What a restart makes of the files of a queue, and how a queue follows a log that was cut at either end.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,13 +16,23 @@ const FILES_CHECKED: usize = 3;
 impl Queue {
     /// The queue as its directory has it: readable up to the first unit, in the last three files, that was not written.
     /// Files behind that are removed.
-    pub(super) fn load(topic: Arc<str>, id: i32, places: Arc<Places>, batch: bool) -> Result<Queue, StoreError> {
-        let (dir, shape) = match batch {
-            false => (&places.simple_dir, places.simple),
-            true => (&places.batch_dir, places.batch),
+    ///
+    /// With a first file that is not full no other is looked for. Whoever has found that one has to see to it that the
+    /// queues have no other files than they are known to have.
+    pub(super) fn load(
+        topic: Arc<str>,
+        id: i32,
+        places: Arc<Places>,
+        batch: bool,
+        first_file: Option<File>,
+    ) -> Result<Queue, StoreError> {
+        let (dir, shape) = places.of(batch);
+        let dir = dir.join(&*topic).join(id.to_string());
+        let listed = first_file.is_none();
+        let (files, mut opened) = match first_file {
+            Some(file) => (UnitFiles::first(dir, shape), Some(file)),
+            None => UnitFiles::load(dir, shape)?,
         };
-        let (files, mut opened) = UnitFiles::load(dir.join(&*topic).join(id.to_string()), shape)?;
-        let queue = Queue::new(topic, id, places, batch);
         let list = files.snapshot();
         let mut floor = 0;
         let hole = list.windows(2).position(|pair| pair[0].end() != pair[1].base());
@@ -35,7 +46,7 @@ impl Queue {
             opened = None;
         }
         if hole.is_some() || files.lost_last() {
-            queue.places.lost.store(true, Ordering::Release);
+            places.lost.store(true, Ordering::Release);
         }
         let list = files.snapshot();
         let from = list.len().saturating_sub(FILES_CHECKED);
@@ -56,9 +67,13 @@ impl Queue {
                 break;
             }
         }
+        if !listed && list.last().is_some_and(|file| file.end() == end) {
+            return Queue::load(topic, id, places, batch, None);
+        }
         if list.last().is_some_and(|file| file.base() > end) {
             files.cut(end, end)?;
         }
+        let queue = Queue::new(topic, id, places, batch);
         queue.first.store(list.first().map_or(0, |file| file.base()), Ordering::Relaxed);
         {
             let mut writer = queue.writer.lock();

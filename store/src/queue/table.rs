@@ -5,6 +5,7 @@ mod anew;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::json_file::{JsonFile, Loaded};
 use crate::lmq::is_lmq;
+use crate::segment::file_name;
 
 /// Where the queues are and how long their files are.
 #[derive(Clone, Debug)]
@@ -108,9 +110,23 @@ impl QueueTable {
 
     /// Loads every queue that has a directory. No file is mapped.
     ///
+    /// `known` is the [`QueueTable::fingerprint`] of the files that are to be there, or 0. To list the directories of very
+    /// many queues takes longer than to open the one file that nearly each of them has: the directories are listed only
+    /// when the files that are found so are not the ones that are known.
+    ///
     /// # Errors
     /// A file that does not fit the configuration, or the system's refusal.
-    pub fn load(options: &TableOptions) -> Result<QueueTable, StoreError> {
+    pub fn load(options: &TableOptions, known: u64) -> Result<QueueTable, StoreError> {
+        if known != 0 {
+            let table = QueueTable::load_by(options, false)?;
+            if table.fingerprint() == known {
+                return Ok(table);
+            }
+        }
+        QueueTable::load_by(options, true)
+    }
+
+    fn load_by(options: &TableOptions, listed: bool) -> Result<QueueTable, StoreError> {
         let table = QueueTable::empty(options);
         let mut found = find(&table.places.simple_dir, false)?;
         found.extend(find(&table.places.batch_dir, true)?);
@@ -127,7 +143,7 @@ impl QueueTable {
         // A topic at a time from a common list.
         let load = || -> Result<(), StoreError> {
             while let Some(found) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-                table.load_topic(found)?;
+                table.load_topic(found, listed)?;
             }
             Ok(())
         };
@@ -142,10 +158,18 @@ impl QueueTable {
         Ok(table)
     }
 
-    fn load_topic(&self, Found { topic, dir, batch }: &Found) -> Result<(), StoreError> {
+    fn load_topic(&self, Found { topic, dir, batch }: &Found, listed: bool) -> Result<(), StoreError> {
         let mut loaded = Vec::new();
-        for id in directories(dir)?.iter().filter_map(|name| name.parse().ok()) {
-            loaded.push((id, Arc::new(Queue::load(Arc::clone(topic), id, Arc::clone(&self.places), *batch)?)));
+        let Some((opened, names)) = opened(dir)? else { return Ok(()) };
+        let file_len = self.places.of(*batch).1.file_len() as u64;
+        for id in names.iter().filter_map(|name| name.parse().ok()) {
+            let first = match listed {
+                true => None,
+                false => listing::file(&opened, &format!("{id}/{}", file_name(0))),
+            };
+            let first = first.filter(|(_, len)| *len == file_len).map(|(file, _)| file);
+            let queue = Queue::load(Arc::clone(topic), id, Arc::clone(&self.places), *batch, first)?;
+            loaded.push((id, Arc::new(queue)));
         }
         if loaded.is_empty() {
             return Ok(());
@@ -521,9 +545,16 @@ fn find(dir: &Path, batch: bool) -> Result<Vec<Found>, StoreError> {
     Ok(found)
 }
 
+/// The names of the directories in a directory; none when it is not there.
 fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
-    match listing::directories(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        found => found.map_err(|source| StoreError::Io { path: dir.to_owned(), source }),
+    Ok(opened(dir)?.map(|(_, names)| names).unwrap_or_default())
+}
+
+/// A directory and the names of the directories in it; `None` when it is not there.
+fn opened(dir: &Path) -> Result<Option<(OwnedFd, Vec<String>)>, StoreError> {
+    let opened = listing::open_dir(dir).and_then(|opened| listing::directories(&opened).map(|names| (opened, names)));
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some).map_err(|source| StoreError::Io { path: dir.to_owned(), source }),
     }
 }

@@ -29,7 +29,7 @@ fn file(root: &Path, base: i64) -> std::path::PathBuf {
 #[test]
 fn nothing_exists_before_the_first_entry() {
     let dir = tempfile::tempdir().unwrap();
-    let table = QueueTable::load(&options(dir.path())).unwrap();
+    let table = QueueTable::load(&options(dir.path()), 0).unwrap();
     let queue = table.get_or_create("T", 0);
     assert!(Arc::ptr_eq(&queue, &table.get_or_create("T", 0)));
     assert_eq!((queue.min_offset(), queue.max_offset(), queue.max_phys()), (0, 0, -1));
@@ -53,7 +53,7 @@ fn entries_go_over_files_and_survive_a_restart() {
     assert_eq!(queue.entries(10).unwrap().count(), 2);
     assert!(queue.entries(12).is_none() && queue.entries(-1).is_none());
     assert_eq!(queue.roll(3), 5);
-    let again = QueueTable::load(&options(dir.path())).unwrap();
+    let again = QueueTable::load(&options(dir.path()), 0).unwrap();
     let queue = again.get("T", 0).unwrap();
     assert_eq!((queue.min_offset(), queue.max_offset(), queue.max_phys()), (0, 12, 120));
     assert_eq!(queue.next_offset().load(Ordering::Relaxed), 12);
@@ -88,7 +88,7 @@ fn a_queue_that_does_not_begin_at_0_is_filled_as_java_does() {
     let zero = Unit { phys: 0, size: 0, tags_code: 0 };
     assert_eq!(units, [Unit::FILLER, Unit::FILLER, Unit::FILLER, entry(13, 700).unit, zero]);
     // After a restart the fillers are not readable, even when the log begins at 0.
-    let again = QueueTable::load(&options(dir.path())).unwrap();
+    let again = QueueTable::load(&options(dir.path()), 0).unwrap();
     again.correct_min(0).unwrap();
     let queue = again.get("T", 0).unwrap();
     assert_eq!((queue.min_offset(), queue.max_offset(), queue.max_phys()), (13, 14, 710));
@@ -113,7 +113,7 @@ fn r_07_an_empty_last_file() {
     let queue = QueueTable::empty(&options(dir.path())).get_or_create("T", 0);
     (0..5).for_each(|i| assert_eq!(put(&queue, i, i * 10), Put::Written));
     fs::write(file(dir.path(), 100), [0; 100]).unwrap();
-    let table = QueueTable::load(&options(dir.path())).unwrap();
+    let table = QueueTable::load(&options(dir.path()), 0).unwrap();
     table.truncate_dirty(50).unwrap();
     table.correct_min(0).unwrap();
     let queue = table.get("T", 0).unwrap();
@@ -129,18 +129,89 @@ fn odd_files() {
     (0..3).for_each(|i| assert_eq!(put(&queue, i, i * 10), Put::Written));
     // Zero length at the end: removed. Another length, or a name that is no offset: no start.
     fs::write(file(dir.path(), 100), []).unwrap();
-    assert_eq!(QueueTable::load(&options(dir.path())).unwrap().get("T", 0).unwrap().max_offset(), 3);
+    assert_eq!(QueueTable::load(&options(dir.path()), 0).unwrap().get("T", 0).unwrap().max_offset(), 3);
     assert!(!file(dir.path(), 100).exists());
     fs::write(file(dir.path(), 100), [0; 99]).unwrap();
-    let error = QueueTable::load(&options(dir.path())).unwrap_err().to_string();
+    let error = QueueTable::load(&options(dir.path()), 0).unwrap_err().to_string();
     assert!(error.contains("00000000000000000100") && error.contains("99"), "{error}");
     fs::remove_file(file(dir.path(), 100)).unwrap();
     fs::write(dir.path().join("consumequeue/T/0/7"), [0; 100]).unwrap();
-    assert!(QueueTable::load(&options(dir.path())).is_err());
+    assert!(QueueTable::load(&options(dir.path()), 0).is_err());
     fs::remove_file(dir.path().join("consumequeue/T/0/7")).unwrap();
     fs::create_dir_all(dir.path().join("consumequeue/T/lost+found")).unwrap();
     fs::create_dir_all(dir.path().join("consumequeue/T/0/sub")).unwrap();
-    assert_eq!(QueueTable::load(&options(dir.path())).unwrap().all().len(), 1);
+    assert_eq!(QueueTable::load(&options(dir.path()), 0).unwrap().all().len(), 1);
+}
+
+/// What a start makes of the queues: topic, id, lowest and highest offset, end in the log.
+fn found(table: &QueueTable) -> Vec<(String, i32, i64, i64, i64)> {
+    let tell =
+        |queue: &Arc<Queue>| (queue.topic.to_string(), queue.id, queue.min_offset(), queue.max_offset(), queue.max_phys());
+    let mut found: Vec<_> = table.all().iter().map(tell).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn known_files_are_found_as_listed_ones_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = QueueTable::empty(&options(dir.path()));
+    // Five units a file: no file, one, a full one, several, full ones.
+    for (id, units) in [0, 1, 4, 5, 6, 10, 11].into_iter().enumerate() {
+        let queue = table.get_or_create(["T", "Other"][id % 2], id as i32);
+        (0..units).for_each(|i| assert_eq!(put(&queue, i, i * 10), Put::Written));
+        table.note_dirty(&queue);
+    }
+    table.flush(0).unwrap();
+    // One has lost its first file to the cleaner.
+    assert_eq!(table.get("T", 6).unwrap().delete_expired(50).unwrap(), 1);
+    fs::create_dir_all(dir.path().join("consumequeue/T/0")).unwrap();
+    fs::create_dir_all(dir.path().join("consumequeue/T/sub")).unwrap();
+    let known = table.fingerprint();
+    let same = |known| {
+        let (quick, listed) =
+            (QueueTable::load(&options(dir.path()), known).unwrap(), QueueTable::load(&options(dir.path()), 0).unwrap());
+        assert_eq!(found(&quick), found(&listed));
+        assert_eq!((quick.fingerprint(), quick.files_missing()), (listed.fingerprint(), listed.files_missing()));
+        (quick.fingerprint(), quick.files_missing())
+    };
+    assert_eq!(same(known), (known, false));
+    assert_eq!(found(&QueueTable::load(&options(dir.path()), known).unwrap()), found(&table));
+
+    let lost = |name: &str| {
+        let (file, kept) = (dir.path().join("consumequeue").join(name), dir.path().join("kept"));
+        fs::rename(&file, &kept).unwrap();
+        assert_ne!(same(known).0, known, "{name}");
+        fs::rename(&kept, &file).unwrap();
+        assert_eq!(same(known), (known, false), "{name}");
+    };
+    let second = "00000000000000000100";
+    for queue in ["Other/1", "T/2", "Other/3", "T/4", "Other/5", "T/6", "T", "Other"] {
+        lost(queue);
+    }
+    for first in ["Other/1", "T/2", "Other/3", "T/4", "Other/5"] {
+        lost(&format!("{first}/00000000000000000000"));
+    }
+    for later in ["T/4", "Other/5", "T/6"] {
+        lost(&format!("{later}/{second}"));
+    }
+}
+
+#[test]
+fn a_file_that_nobody_knows_of_is_no_hindrance() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = QueueTable::empty(&options(dir.path()));
+    let queue = table.get_or_create("T", 0);
+    (0..3).for_each(|i| assert_eq!(put(&queue, i, i * 10), Put::Written));
+    // A power loss left the name of a second file, not that the first one was full.
+    fs::write(file(dir.path(), 100), [7; 100]).unwrap();
+    let again = QueueTable::load(&options(dir.path()), table.fingerprint()).unwrap();
+    again.truncate_dirty(30).unwrap();
+    let queue = again.get("T", 0).unwrap();
+    assert_eq!(queue.max_offset(), 3);
+    (3..7).for_each(|i| assert_eq!(put(&queue, i, i * 10), Put::Written));
+    assert_eq!(phys_of(&queue), [0, 10, 20, 30, 40, 50, 60]);
+    assert_eq!(fs::metadata(file(dir.path(), 100)).unwrap().len(), 100);
 }
 
 #[test]
@@ -157,7 +228,7 @@ fn truncation_follows_the_log() {
         assert_eq!(queue.next_offset().load(Ordering::Relaxed), expected);
         assert_eq!(phys_of(&queue), (0..expected).map(|i| i * 10).collect::<Vec<_>>());
         // Nothing of what was cut comes back.
-        let again = QueueTable::load(&options(dir.path())).unwrap().get("T", 0).unwrap();
+        let again = QueueTable::load(&options(dir.path()), 0).unwrap().get("T", 0).unwrap();
         assert_eq!((again.max_offset(), again.max_phys()), (expected, if expected == 0 { -1 } else { expected * 10 }));
         assert_eq!(put(&again, expected, end as i64 + 10), Put::Written);
     }
@@ -178,7 +249,7 @@ fn the_lowest_offset_follows_the_log() {
     // The last file stays, and a queue without records keeps its position.
     assert_eq!(table.delete_expired(5000).unwrap(), 1);
     assert_eq!((queue.min_offset(), queue.max_offset()), (12, 12));
-    let again = QueueTable::load(&options(dir.path())).unwrap();
+    let again = QueueTable::load(&options(dir.path()), 0).unwrap();
     again.correct_min(5000).unwrap();
     let queue = again.get("T", 0).unwrap();
     assert_eq!((queue.min_offset(), queue.max_offset()), (12, 12));
@@ -230,7 +301,7 @@ fn batch_topics() {
         assert_eq!(queue.offset_by_time(1011, Bound::Upper, |_| -1), 3);
     };
     check(&queue);
-    let again = QueueTable::load(&options(dir.path())).unwrap();
+    let again = QueueTable::load(&options(dir.path()), 0).unwrap();
     let queue = again.get("T", 0).unwrap();
     check(&queue);
     again.correct_min(15).unwrap();
@@ -307,7 +378,7 @@ fn many_queues_are_loaded_without_mapping_them() {
         file.set_len(6_000_000).unwrap();
     }
     let options = TableOptions { file_size: 6_000_000, ..options(dir.path()) };
-    let table = QueueTable::load(&options).unwrap();
+    let table = QueueTable::load(&options, 0).unwrap();
     table.truncate_dirty(10).unwrap();
     table.correct_min(0).unwrap();
     let queues = table.all();
@@ -380,7 +451,7 @@ proptest! {
                     log_end += 10 + n;
                 },
                 2 => {
-                    table = QueueTable::load(&options(dir.path())).unwrap();
+                    table = QueueTable::load(&options(dir.path()), 0).unwrap();
                     table.correct_min(log_min).unwrap();
                 }
                 3 => {
