@@ -160,6 +160,8 @@ pub enum Event<'a> {
     Renamed(&'a Path, &'a Path),
     /// A name was removed.
     Removed(&'a Path),
+    /// A directory was removed with all that was in it.
+    RemovedDir(&'a Path),
 }
 
 /// Fails, or ends the process, when the point is armed.

@@ -13,7 +13,7 @@ use super::part::Part;
 use super::replace::{self, files};
 use crate::abort::sync_dir;
 use crate::error::StoreError;
-use crate::failpoint::{self, Point};
+use crate::failpoint::{self, Event, Point};
 use crate::queue::unit::{BATCH_UNIT_LEN, Entry, Unit};
 use crate::record::RecordView;
 use crate::segment::{Segment, file_name, remove};
@@ -134,11 +134,16 @@ fn make_queue_file(dirs: &Dirs, base: u64, sizes: Sizes) -> Result<(), StoreErro
         fs::create_dir_all(&fresh)?;
         let fresh = fresh.join(format!("{name}.new"));
         let mut file = fs::File::create(&fresh)?;
+        failpoint::tell(Event::Created(&fresh));
         file.write_all(&units)?;
         file.set_len(sizes.cq as u64)?;
+        failpoint::tell(Event::Syncing(&file, 0, sizes.cq as u64));
         file.sync_all()?;
+        failpoint::tell(Event::Synced(&file));
         failpoint::hit(Point::CompactQueueName)?;
-        fs::rename(&fresh, dirs.cq.join(&name))?;
+        let place = dirs.cq.join(&name);
+        fs::rename(&fresh, &place)?;
+        failpoint::tell(Event::Renamed(&fresh, &place));
         sync_dir(&dirs.cq)
     };
     write().map_err(|source| io_error(&dirs.cq.join(&name), source))

@@ -4,7 +4,6 @@
 //! row and no lock. A compaction works on the parts before the last, which nobody changes, and puts its own in their
 //! place under the writer's lock.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,6 +18,7 @@ use super::replace::Plan;
 use crate::error::StoreError;
 use crate::failpoint::{self, Point};
 use crate::record::RecordView;
+use crate::segment::remove_dir;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -183,12 +183,8 @@ impl CompactionLog {
         self.parts.store(Arc::default());
         // The queue files first: Java refuses a log file without one.
         for (point, dir) in [(Point::CompactDelete, &self.dirs.cq), (Point::CompactDeleteHalf, &self.dirs.log)] {
-            match failpoint::hit(point).and_then(|()| std::fs::remove_dir_all(dir)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(StoreError::Io { path: dir.clone(), source: error });
-                }
-                _ => {}
-            }
+            let removed = failpoint::hit(point).and_then(|()| remove_dir(dir));
+            removed.map_err(|source| StoreError::Io { path: dir.clone(), source })?;
         }
         Ok(())
     }

@@ -45,6 +45,7 @@ use crate::commitlog::CommitLog;
 use crate::error::StoreError;
 use crate::failpoint::{self, Point};
 use crate::queue::{Queue, QueueTable};
+use crate::segment::remove_dir;
 
 /// The compacted logs of a store.
 #[derive(Debug)]
@@ -218,12 +219,7 @@ impl Compaction {
             result = result.and(self.positions.remove(topic, id));
         }
         for dir in [cq.join(topic), log.join(topic)] {
-            match fs::remove_dir_all(&dir) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    result = result.and(Err(StoreError::Io { path: dir, source }));
-                }
-                _ => {}
-            }
+            result = result.and(remove_dir(&dir).map_err(|source| StoreError::Io { path: dir, source }));
         }
         result
     }

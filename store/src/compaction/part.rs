@@ -219,8 +219,7 @@ impl Part {
             .and_then(|()| self.cq.flush(flushed * BATCH_UNIT_LEN..cq_to))
             .map_err(|source| io_error(self.cq.path(), of_sync(source)))?;
         if !self.named.load(Ordering::Acquire) {
-            failpoint::hit(Point::CompactFlushNames)
-                .map_err(|source| io_error(self.log.path(), of_sync(source)))?;
+            failpoint::hit(Point::CompactFlushNames).map_err(|source| io_error(self.log.path(), of_sync(source)))?;
             for segment in [&self.log, &self.cq] {
                 // The directories of queue, topic and kind may be new as well: their names are in the ones above.
                 let dirs = || segment.path().ancestors().skip(1).take(5);

@@ -17,7 +17,7 @@ use crate::abort::sync_dir;
 use crate::error::StoreError;
 use crate::failpoint::{self, Event, Point};
 use crate::json_file::{JsonFile, Parsed};
-use crate::segment::{file_name, remove};
+use crate::segment::{file_name, remove, remove_dir};
 
 /// Name of the plan's file, in the logs' `compacting`.
 const PLAN: &str = "replace.json";
@@ -186,10 +186,8 @@ pub(super) fn clear(dirs: &Dirs) -> Result<(), StoreError> {
     failpoint::pass(Point::CompactCleared);
     // Queue files without log files look as if Java had been interrupted: see `take_back`.
     for (dir, above) in [(&staging.cq, &dirs.cq), (&staging.log, &dirs.log)] {
-        match fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(dir, error)),
-            _ => sync(above)?,
-        }
+        remove_dir(dir).map_err(|source| io_error(dir, source))?;
+        sync(above)?;
     }
     Ok(())
 }

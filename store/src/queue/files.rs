@@ -7,8 +7,7 @@
 //! Threads: one writer (the owner's lock), any number of readers. A reader may only look at units that the owner has
 //! published; files further back never change until they are deleted as a whole.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +20,7 @@ pub use super::unit_file::{LastFile, UnitFile};
 use crate::abort::sync_dir;
 use crate::error::{StoreError, of_sync};
 use crate::failpoint::{self, Point};
-use crate::segment::{file_name, remove};
+use crate::segment::{file_name, remove, remove_dir};
 
 /// How the units of a kind of queue are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,12 +247,7 @@ impl UnitFiles {
     /// The system refuses.
     pub fn delete_all(&self) -> Result<(), StoreError> {
         self.list.store(Arc::new(Vec::new()));
-        match fs::remove_dir_all(&self.dir) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(StoreError::Io { path: self.dir.clone(), source })
-            }
-            _ => Ok(()),
-        }
+        remove_dir(&self.dir).map_err(|source| StoreError::Io { path: self.dir.clone(), source })
     }
 
     /// Zeros what stands behind a unit in its file, which is the last one.

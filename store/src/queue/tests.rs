@@ -145,8 +145,9 @@ fn odd_files() {
 
 /// What a start makes of the queues: topic, id, lowest and highest offset, end in the log.
 fn found(table: &QueueTable) -> Vec<(String, i32, i64, i64, i64)> {
-    let tell =
-        |queue: &Arc<Queue>| (queue.topic.to_string(), queue.id, queue.min_offset(), queue.max_offset(), queue.max_phys());
+    let tell = |queue: &Arc<Queue>| {
+        (queue.topic.to_string(), queue.id, queue.min_offset(), queue.max_offset(), queue.max_phys())
+    };
     let mut found: Vec<_> = table.all().iter().map(tell).collect();
     found.sort();
     found
@@ -169,8 +170,10 @@ fn known_files_are_found_as_listed_ones_are() {
     fs::create_dir_all(dir.path().join("consumequeue/T/sub")).unwrap();
     let known = table.fingerprint();
     let same = |known| {
-        let (quick, listed) =
-            (QueueTable::load(&options(dir.path()), known).unwrap(), QueueTable::load(&options(dir.path()), 0).unwrap());
+        let (quick, listed) = (
+            QueueTable::load(&options(dir.path()), known).unwrap(),
+            QueueTable::load(&options(dir.path()), 0).unwrap(),
+        );
         assert_eq!(found(&quick), found(&listed));
         assert_eq!((quick.fingerprint(), quick.files_missing()), (listed.fingerprint(), listed.files_missing()));
         (quick.fingerprint(), quick.files_missing())

@@ -171,6 +171,18 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes a directory with all that is in it; one that is gone already is no error.
+pub(crate) fn remove_dir(dir: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => {
+            failpoint::tell(Event::RemovedDir(dir));
+            Ok(())
+        }
+    }
+}
+
 fn map(file: &File, len: usize) -> io::Result<MmapRaw> {
     MmapOptions::new().len(len).map_raw(file)
 }

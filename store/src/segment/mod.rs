@@ -27,4 +27,4 @@ pub use stage::Stage;
 
 pub use ahead::ask_for_all;
 pub(crate) use ahead::{LINE, ask_for};
-pub(crate) use map::remove;
+pub(crate) use map::{remove, remove_dir};

@@ -1,6 +1,8 @@
 //! Messages of compaction topics: sending them, and reading all that is left of them.
 #![allow(dead_code)]
 
+pub mod checks;
+
 use store::record::{RecordView, properties};
 use store::{All, AppendError, ReadRequest, ReadResult, ReadStatus, Store, TopicPolicy};
 

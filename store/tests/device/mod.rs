@@ -63,11 +63,16 @@ enum Change {
     Created(PathBuf, u64),
     Renamed(PathBuf, PathBuf, u64),
     Removed(PathBuf),
+    /// A directory went with these files.
+    RemovedDir(PathBuf, Vec<(PathBuf, u64)>),
 }
 
 impl Change {
     fn dir(&self) -> &Path {
-        let (Change::Created(path, _) | Change::Renamed(_, path, _) | Change::Removed(path)) = self;
+        let (Change::Created(path, _)
+        | Change::Renamed(_, path, _)
+        | Change::Removed(path)
+        | Change::RemovedDir(path, _)) = self;
         path.parent().expect("a file lies in a directory")
     }
 
@@ -83,6 +88,7 @@ impl Change {
             Change::Removed(path) => {
                 names.remove(path);
             }
+            Change::RemovedDir(_, files) => names.retain(|path, inode| !files.contains(&(path.clone(), *inode))),
         }
     }
 }
@@ -155,8 +161,15 @@ impl State {
             Event::SyncedDir(dir) => self.sync_dir(dir),
             Event::Created(path) => {
                 let Ok(meta) = fs::metadata(path) else { return };
+                self.note_lengths();
                 if self.names.get(*path).is_none_or(|inode| *inode != meta.ino()) {
                     self.files.remove(&meta.ino());
+                }
+                // The file system may give the same number again.
+                for change in &mut self.changes {
+                    if let Change::RemovedDir(_, files) = change {
+                        files.retain(|(gone, inode)| gone != path || *inode != meta.ino());
+                    }
                 }
                 self.changes.push(Change::Created((*path).to_owned(), meta.ino()));
             }
@@ -165,6 +178,14 @@ impl State {
                 self.changes.push(Change::Renamed((*from).to_owned(), (*to).to_owned(), meta.ino()));
             }
             Event::Removed(path) => self.changes.push(Change::Removed((*path).to_owned())),
+            Event::RemovedDir(dir) => {
+                let mut names = self.names.clone();
+                self.changes.iter().for_each(|change| change.apply(&mut names));
+                let files: Vec<_> = names.into_iter().filter(|(path, _)| path.starts_with(dir)).collect();
+                // One after the other, and then the directory: of those any number may be gone.
+                self.changes.extend(files.iter().map(|(path, _)| Change::Removed(path.clone())));
+                self.changes.push(Change::RemovedDir((*dir).to_owned(), files));
+            }
         }
     }
 
@@ -189,13 +210,41 @@ impl State {
         }
     }
 
+    /// The length of a new file is on its way to the disk before any later file is, and before the names are synced; also of
+    /// one that is removed before its content was synced.
+    fn note_lengths(&mut self) {
+        for change in &self.changes {
+            if let Change::Created(path, inode) = change
+                && let Some(meta) = fs::metadata(path).ok().filter(|meta| meta.ino() == *inode && meta.len() > 0)
+            {
+                self.files.entry(*inode).or_default().len.get_or_insert(meta.len());
+            }
+        }
+    }
+
     fn sync_dir(&mut self, dir: &Path) {
+        self.note_lengths();
         self.dirs
             .extend(fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|p| p.is_dir()));
         let (now, later) = self.changes.drain(..).partition(|change| change.dir() == dir);
         self.changes = later;
         let now: Vec<Change> = now;
         now.iter().for_each(|change| change.apply(&mut self.names));
+        // What has come from another directory, or went with one, is not there as well.
+        for change in &now {
+            match change {
+                Change::Renamed(from, _, inode) => {
+                    self.changes.retain(
+                        |change| !matches!(change, Change::Created(path, file) if path == from && file == inode),
+                    );
+                }
+                Change::RemovedDir(gone, files) => {
+                    self.changes.retain(|change| !matches!(change, Change::Created(path, file) if files.contains(&(path.clone(), *file))));
+                    self.dirs.retain(|dir| !dir.starts_with(gone) || dir.is_dir());
+                }
+                _ => {}
+            }
+        }
     }
 
     fn image(&mut self, root: &Path, random: &mut Random) -> BTreeMap<PathBuf, Image> {

@@ -2,7 +2,7 @@
 //! it in line with the log at a start, and deleting it. Of each key the last message is there, every offset leads to its
 //! message, the files are as Java wants them, and nothing that an interrupted step left stays.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -14,16 +14,14 @@ use store::Store;
 use store::failpoint::{self, Action, Plan, Point};
 use store::record::RecordView;
 
-use crate::compaction_support::{COMPACTED, Message, all_of, message_of, page, try_send};
+use crate::compaction_support::checks::{
+    CONF, check_names, check_offsets, check_parts, check_reads, logged, names, next, read,
+};
+use crate::compaction_support::{COMPACTED, Message, try_send};
 use crate::faults_support::{Dir, open_at};
 use crate::load_support::Random;
 use crate::{env_number, plan_of_env, plans, seed};
 
-/// Bytes of a queue file and a log file: ten messages.
-const CQ: usize = 506;
-const LOG: usize = 5 * CQ;
-const CONF: &str = "compactionCqMappedFileSize=506\ncompactionMappedFileSize=1\n\
-    compactionThreadNum=1\ncompactionScheduleInternal=100000000\n";
 const KEYS: i64 = 7;
 const TOPIC: &str = "C";
 /// Has no key twice, and is deleted.
@@ -47,10 +45,6 @@ fn declare(store: &Store) -> Result<(), store::StoreError> {
     [TOPIC, GONE].into_iter().try_for_each(|topic| store.set_topic_policy(topic, COMPACTED))
 }
 
-fn next(store: &Store, topic: &str, id: i32) -> i64 {
-    store.queue(topic, id).map_or(0, |queue| queue.max_offset())
-}
-
 /// Sends `count` messages to a queue. Every ninth deletes its key.
 fn send(store: &Store, topic: &str, id: i32, count: usize, report: &dyn Fn(&str)) {
     for _ in 0..count {
@@ -59,53 +53,6 @@ fn send(store: &Store, topic: &str, id: i32, count: usize, report: &dyn Fn(&str)
         let body = if topic != GONE && number % 9 == 4 { String::new() } else { format!("body-{number}") };
         if let Ok(offset) = try_send(store, topic, id, &key, &body) {
             report(&format!("A {topic} {id} {offset} {key} {body}\n"));
-        }
-    }
-}
-
-/// What the log has of a queue.
-fn logged(store: &Store, topic: &str, id: i32) -> Vec<Message> {
-    let Some(queue) = store.queue(topic, id) else { return Vec::new() };
-    let record = |offset| {
-        let unit = queue.entry(offset).expect("a unit").unit;
-        let record = store.record_at(unit.phys as u64).expect("a record");
-        message_of(&RecordView::parse(&record).expect("a record"))
-    };
-    (0..queue.max_offset()).map(record).collect()
-}
-
-/// What can be read is in the log, and of each key the last message can, unless it deleted the key and all is gone.
-fn check_reads(what: &str, store: &Store) {
-    for (topic, id) in QUEUES.into_iter().filter(|(topic, id)| store.queue(topic, *id).is_some()) {
-        let before = logged(store, topic, id);
-        let found = all_of(store, topic, id);
-        let after = logged(store, topic, id);
-        for message in &found {
-            assert!(after.contains(message), "{what}: {message:?} of {topic} {id} is not in the log");
-        }
-        let last: BTreeMap<&str, &Message> = before.iter().map(|message| (message.1.as_str(), message)).collect();
-        for (key, last) in last {
-            let of_key: Vec<_> = found.iter().filter(|message| message.1 == key).collect();
-            let gone = after.iter().any(|message| message.1 == key && message.0 >= last.0 && message.2.is_empty());
-            match of_key.last() {
-                Some(found) => assert!(found.0 >= last.0, "{what}: {topic} {id} has {found:?}, not {last:?}"),
-                None => assert!(gone, "{what}: {topic} {id}: {last:?} is lost"),
-            }
-        }
-    }
-}
-
-/// Every offset leads to the first message at or behind it.
-fn check_offsets(what: &str, store: &Store) {
-    for (topic, id) in QUEUES.into_iter().filter(|(topic, id)| store.queue(topic, *id).is_some()) {
-        let found = all_of(store, topic, id);
-        for offset in 0..next(store, topic, id) {
-            let first = page(store, topic, id, offset).records.first().map(|record| {
-                let record = RecordView::parse(record).unwrap();
-                message_of(&record)
-            });
-            let expected = found.iter().find(|message| message.0 >= offset).cloned();
-            assert_eq!(first, expected, "{what}: {topic} {id} from {offset}");
         }
     }
 }
@@ -135,12 +82,12 @@ fn work(store: &Store, report: &dyn Fn(&str)) {
         QUEUES[..2].iter().for_each(|(topic, id)| send(store, topic, *id, 14, report));
         // Tried again by whoever comes next.
         let _ = store.sync_all();
-        check_reads(&format!("round {round}, before"), store);
+        check_reads(&format!("round {round}, before"), store, &QUEUES);
         store.compact_now();
-        check_reads(&format!("round {round}"), store);
+        check_reads(&format!("round {round}"), store, &QUEUES);
     }
     store.compact_now();
-    check_reads("at the end", store);
+    check_reads("at the end", store, &QUEUES);
     store.delete_topic(GONE);
     report("G\n");
 }
@@ -181,84 +128,6 @@ fn live(what: &str, dir: &Dir, plan: Option<Plan>) -> (bool, String) {
     (ended, fs::read_to_string(lines_file(&dir.root())).unwrap_or_default())
 }
 
-/// Names below a directory, with a slash behind those of directories.
-fn names(dir: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap());
-    let name = |entry: fs::DirEntry| {
-        let slash = if entry.path().is_dir() { "/" } else { "" };
-        format!("{}{slash}", entry.file_name().to_str().unwrap())
-    };
-    entries.map(name).collect()
-}
-
-/// The files of the two kinds are pairs, and nothing lies beside them.
-fn check_names(what: &str, dir: &Dir) {
-    let root = dir.path("compaction");
-    for (topic, id) in QUEUES {
-        let [log, cq] =
-            ["compactionLog", "compactionCq"].map(|kind| names(&root.join(kind).join(topic).join(id.to_string())));
-        assert_eq!(log, cq, "{what}: {topic} {id}");
-        let is_offset = |name: &String| name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
-        assert!(log.iter().all(is_offset), "{what}: {topic} {id}: {log:?}");
-    }
-    let known = ["compactionLog/", "compactionCq/", "position-checkpoint", "position-checkpoint.bak"];
-    let other: Vec<_> = names(&root).into_iter().filter(|name| !known.contains(&name.as_str())).collect();
-    // What an interrupted save left is overwritten by the next one.
-    assert!(other.iter().all(|name| name == "position-checkpoint.tmp"), "{what}: {other:?}");
-}
-
-/// Units stand for the records of the log file, one behind the other; behind the last a closed file says so, and else there
-/// is nothing. What is in a part before the last is the only message of its key, and has a body.
-fn check_parts(what: &str, dir: &Dir) {
-    for (topic, id) in QUEUES {
-        let of_kind = |kind: &str| dir.path("compaction").join(kind).join(topic).join(id.to_string());
-        let files: Vec<_> = names(&of_kind("compactionLog")).into_iter().collect();
-        let mut offset = -1;
-        let mut keys = BTreeSet::new();
-        for (number, name) in files.iter().enumerate() {
-            let is_last = number + 1 == files.len();
-            let what = format!("{what}: {topic} {id} {name}");
-            let (log, cq) = (read(&of_kind("compactionLog").join(name)), read(&of_kind("compactionCq").join(name)));
-            assert_eq!((log.len(), cq.len()), (LOG, CQ), "{what}");
-            let base: usize = name.parse().unwrap();
-            assert_eq!(base % LOG, 0, "{what}");
-            let mut at = 0;
-            let mut units = cq.chunks(46);
-            let behind = loop {
-                let unit = units.next().unwrap_or(&[]);
-                let number = |from: usize, len: usize| {
-                    unit[from..from + len].iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
-                };
-                if unit.is_empty() || unit[..8] == [0xff; 8] || number(8, 4) == 0 {
-                    break unit;
-                }
-                let record = RecordView::parse(&log[at..]).unwrap_or_else(|error| panic!("{what} at {at}: {error}"));
-                assert_eq!((number(0, 8), number(8, 4)), ((base + at) as u64, record.size() as u64), "{what}");
-                assert_eq!(record.phys_offset(), (base + at) as i64, "{what}");
-                assert_eq!(number(28, 8), record.queue_offset() as u64, "{what}");
-                assert!(record.body_crc_fits() && record.queue_offset() > offset, "{what} at {at}");
-                (at, offset) = (at + record.size(), record.queue_offset());
-                if !is_last {
-                    assert!(
-                        !record.body().is_empty() && keys.insert(record.keys().unwrap().to_owned()),
-                        "{what} at {at}"
-                    );
-                }
-            };
-            let closed = behind.first() == Some(&0xff);
-            assert!(closed || behind.iter().all(|byte| *byte == 0), "{what}");
-            assert!(units.all(|unit| unit.iter().all(|byte| *byte == 0)), "{what}: behind the last unit");
-            let blank = [(LOG - at) as u32, 0xcbd4_3194].map(u32::to_be_bytes).concat();
-            let rest = log[at..].strip_prefix(&blank[..]).unwrap_or(&log[at..]);
-            assert!(rest.iter().all(|byte| *byte == 0), "{what}: behind the last record");
-        }
-    }
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap()
-}
-
 /// Holds a store that the other process left against its lines and what was there before.
 fn check_store(what: &str, dir: &Dir, lines: &str, before: &BTreeMap<(&str, i32), Vec<Message>>) {
     let mut known = before.clone();
@@ -283,8 +152,8 @@ fn check_store(what: &str, dir: &Dir, lines: &str, before: &BTreeMap<(&str, i32)
                 assert_eq!(found.get(message.0 as usize), Some(message), "{what}: {topic} {id} is lost");
             }
         }
-        check_reads(&what, &store);
-        check_offsets(&what, &store);
+        check_reads(&what, &store, &QUEUES);
+        check_offsets(&what, &store, &QUEUES);
         if life == 0 {
             QUEUES[..2].iter().for_each(|(topic, id)| {
                 let offset = next(&store, topic, *id);
@@ -297,13 +166,13 @@ fn check_store(what: &str, dir: &Dir, lines: &str, before: &BTreeMap<(&str, i32)
                 store.delete_topic(topic);
             }
             store.compact_now();
-            check_reads(&what, &store);
-            check_offsets(&what, &store);
+            check_reads(&what, &store, &QUEUES);
+            check_offsets(&what, &store, &QUEUES);
         }
-        check_names(&what, dir);
+        check_names(&what, dir, &QUEUES);
         store.close();
         drop(store);
-        check_parts(&what, dir);
+        check_parts(&what, dir, &QUEUES);
         let gone = |kind: &str| !dir.path("compaction").join(kind).join(GONE).exists();
         assert!(gone("compactionLog") && gone("compactionCq"), "{what}");
         let positions = fs::read_to_string(dir.path("compaction/position-checkpoint")).unwrap();

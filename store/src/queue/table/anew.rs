@@ -1,6 +1,5 @@
 //! One queue goes, or another one takes its place.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,6 +7,7 @@ use super::{Found, QueueTable, directories};
 use crate::error::StoreError;
 use crate::lmq::is_lmq;
 use crate::queue::Queue;
+use crate::segment::remove_dir;
 
 impl QueueTable {
     /// Forgets a queue and removes its files and its compacted log; false when the table has another one by now.
@@ -98,7 +98,7 @@ impl QueueTable {
             if self.places.batch_dir.join(&**topic).join(&id).is_dir() {
                 let dir = dir.join(&id);
                 tracing::warn!(dir = %dir.display(), "the topic has batch queues: this one is removed");
-                fs::remove_dir_all(&dir).map_err(|source| StoreError::Io { path: dir, source })?;
+                remove_dir(&dir).map_err(|source| StoreError::Io { path: dir, source })?;
             }
         }
         Ok(())
