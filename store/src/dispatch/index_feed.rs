@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::commitlog::CommitLog;
-use crate::index::{IndexWriter, KeyHash, Keys};
+use crate::index::{Hashes, IndexWriter, KeyHash, Keys};
 use crate::record::RecordView;
 
 /// Between tries.
@@ -40,11 +40,21 @@ impl IndexFeed {
         self.behind.is_some()
     }
 
-    /// Feeds a record; `prefix` is the hash of `topic#`.
+    /// The hashes that a record is to be [`put`](IndexFeed::put) with, whose memory is asked for; `prefix` is the hash of
+    /// `topic#`.
     #[inline]
-    pub(super) fn put(&mut self, phys: u64, record: &RecordView<'_>, prefix: KeyHash, keys: &Keys<'_>) {
+    pub(super) fn hashes(&self, prefix: KeyHash, keys: &Keys<'_>) -> Hashes {
+        let Some(writer) = self.writer.as_ref().filter(|_| self.behind.is_none()) else { return Hashes::default() };
+        let hashes = Hashes::of(prefix, keys);
+        writer.ask_for(&hashes);
+        hashes
+    }
+
+    /// Feeds a record.
+    #[inline]
+    pub(super) fn put(&mut self, phys: u64, record: &RecordView<'_>, hashes: &Hashes) {
         let Some(writer) = self.writer.as_mut().filter(|_| self.behind.is_none()) else { return };
-        if let Err(error) = writer.put(record, phys as i64, prefix, keys) {
+        if let Err(error) = writer.put(record, phys as i64, hashes) {
             tracing::error!(phys, %error, "the index cannot be written");
             self.behind = Some(Behind { from: phys, failed: Some(Instant::now()) });
         }
@@ -71,7 +81,7 @@ impl IndexFeed {
                 continue;
             };
             let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
-            if let Err(error) = writer.put(&record, phys as i64, prefix, &Keys::of(&record)) {
+            if let Err(error) = writer.put(&record, phys as i64, &Hashes::of(prefix, &Keys::of(&record))) {
                 tracing::debug!(phys, %error, "the index still cannot be written");
                 *behind = Behind { from: phys, failed: Some(Instant::now()) };
                 return false;

@@ -26,7 +26,7 @@ use self::index_feed::IndexFeed;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
 use crate::failpoint::{self, Point};
-use crate::index::{Index, IndexWriter, KeyHash, Keys, tags_code};
+use crate::index::{Hashes, Index, IndexWriter, KeyHash, Keys, tags_code};
 use crate::queue::unit::{Entry as QueueEntry, Unit};
 use crate::queue::{ExtUnit, Put, Queue, QueueTable};
 use crate::record::{Entry, MIN_RECORD, RecordError, RecordView, sys_flag};
@@ -167,7 +167,7 @@ impl Dispatcher {
     /// Feeds one record to the index alone, in recovery: the queues have it, or have forgotten it with its topic.
     pub fn index_record(&self, phys: u64, record: &RecordView<'_>) {
         let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
-        self.state.lock().index.put(phys, record, prefix, &Keys::of(record));
+        self.state.lock().index.put(phys, record, &Hashes::of(prefix, &Keys::of(record)));
     }
 
     /// Says which queue a record is for that was just appended: the dispatch need not look for it then.
@@ -300,6 +300,8 @@ impl State {
             self.begin_anew(record.topic(), record.queue_id(), phys)?;
         }
         let queue = self.kept.queue(&self.queues, record, place);
+        // By the time that the queue has its entry, the memory may be there.
+        let hashes = self.index.hashes(queue.key_prefix(), &keys);
         // First: what the queue shows can be read.
         if in_queue && let Some(compacted) = queue.compaction() {
             compacted.put(record, tags_code)?;
@@ -315,11 +317,10 @@ impl State {
             }
         }
         failpoint::pass(Point::DispatchQueue);
-        let prefix = queue.key_prefix();
         if self.light && in_queue {
             self.put_light(phys, record, tags_code, follows)?;
         }
-        self.index.put(phys, record, prefix, &keys);
+        self.index.put(phys, record, &hashes);
         Ok(in_queue)
     }
 

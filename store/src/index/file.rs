@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::failpoint::{self, Event, Point};
-use crate::segment::{Cells, remove};
+use crate::segment::{Cells, ask_for, remove};
 
 const HEADER_LEN: usize = 40;
 const SLOT_LEN: usize = 4;
@@ -274,6 +274,11 @@ impl IndexFile {
 
     fn entry_at(&self, number: u32) -> usize {
         self.geometry.entries_at() + number as usize * ENTRY_LEN
+    }
+
+    /// Asks for the memory of the slot of a key's hash.
+    pub(super) fn ask_for(&self, hash: i32) {
+        ask_for(self.cells.address(self.slot_at(hash)));
     }
 
     /// Adds an entry for a key's hash ([`super::KeyHash::index_value`]). False when the file is full.

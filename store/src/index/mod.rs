@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use chrono::{Local, NaiveDateTime, TimeDelta};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 pub use file::{Geometry, IndexFile};
 pub use hash::{KeyHash, tags_code};
@@ -382,18 +383,19 @@ impl IndexWriter {
         IndexWriter { index, last: None, known: known.unwrap_or(-1) }
     }
 
-    /// Adds the keys of a record: the unique key, each of the keys, the tag. `prefix` is the hash of `topic#`. A record
-    /// before the last one that is in the index is known; a rolled back one has no entries.
+    /// Asks for the memory that [`IndexWriter::put`] will touch: hardly any two keys have theirs close together.
+    pub(crate) fn ask_for(&self, hashes: &Hashes) {
+        if let Some(last) = &self.last {
+            hashes.0.iter().for_each(|hash| last.ask_for(hash.index_value()));
+        }
+    }
+
+    /// Adds the keys of a record. A record before the last one that is in the index is known; a rolled back one has no
+    /// entries.
     ///
     /// # Errors
     /// The disk; some of the keys may be there.
-    pub(crate) fn put(
-        &mut self,
-        record: &RecordView<'_>,
-        phys: i64,
-        prefix: KeyHash,
-        keys: &Keys<'_>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn put(&mut self, record: &RecordView<'_>, phys: i64, hashes: &Hashes) -> Result<(), StoreError> {
         if record.sys_flag() & sys_flag::TRANSACTION == sys_flag::TRANSACTION_ROLLBACK {
             return Ok(());
         }
@@ -403,18 +405,7 @@ impl IndexWriter {
             return Ok(());
         }
         let time = record.store_timestamp();
-        if let Some(key) = keys.unique {
-            self.put_hash(prefix.push(key), phys, time)?;
-        }
-        for key in keys.keys.into_iter().flat_map(|keys| keys.split(|byte| *byte == b' ')) {
-            if !key.is_empty() {
-                self.put_hash(prefix.push(key), phys, time)?;
-            }
-        }
-        if let Some(tags) = keys.tags {
-            self.put_hash(prefix.push(TAG_INFIX).push(tags), phys, time)?;
-        }
-        Ok(())
+        hashes.0.iter().try_for_each(|hash| self.put_hash(*hash, phys, time))
     }
 
     fn put_hash(&mut self, hash: KeyHash, phys: i64, time: i64) -> Result<(), StoreError> {
@@ -446,6 +437,20 @@ pub(crate) struct Keys<'a> {
     /// First queue offset and number of messages of a batch record.
     pub(crate) inner_base: Option<&'a [u8]>,
     pub(crate) inner_num: Option<&'a [u8]>,
+}
+
+/// What the index knows a record by: hashes of the unique key, of each of the keys, and of the tag.
+#[derive(Debug, Default)]
+pub(crate) struct Hashes(SmallVec<[KeyHash; 4]>);
+
+impl Hashes {
+    /// Of a record's keys; `prefix` is the hash of `topic#`.
+    pub(crate) fn of(prefix: KeyHash, keys: &Keys<'_>) -> Hashes {
+        let several = keys.keys.into_iter().flat_map(|keys| keys.split(|byte| *byte == b' '));
+        let plain = keys.unique.into_iter().chain(several.filter(|key| !key.is_empty()));
+        let tag = keys.tags.map(|tags| prefix.push(TAG_INFIX).push(tags));
+        Hashes(plain.map(|key| prefix.push(key)).chain(tag).collect())
+    }
 }
 
 impl<'a> Keys<'a> {
