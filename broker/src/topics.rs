@@ -4,10 +4,11 @@
 //! new [`Topic`] with the same statistics. Invariant: when a change returns, it is on disk (a message is never
 //! acknowledged for a topic that a crash would forget), and concurrent changes share one write of the file.
 
+mod named;
 mod readers;
 mod seats;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use remoting::body::fastjson;
 use remoting::body::topic::{DataVersion, TopicConfig, TopicConfigTable};
 use store::lmq::is_lmq;
+use store::segment::ask_for_all;
 use store::{Queue, Store, StoreError};
 use thiserror::Error;
 
@@ -27,6 +29,8 @@ use crate::config_file::{ConfigFile, encode, off_worker};
 use crate::names::{self, SystemTopics};
 use crate::stats::TopicStats;
 
+use self::named::Named;
+pub(crate) use self::named::mark_of;
 pub use readers::{Reader, Readers};
 pub use remoting::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE};
 pub use seats::{Seat, Seats};
@@ -112,6 +116,7 @@ pub struct TopicTable {
     /// Topics that the broker keeps for itself.
     pub system: Arc<SystemTopics>,
     topics: RwLock<Topics>,
+    address: Arc<named::Address>,
     file: ConfigFile,
     /// The last change ([`Topics::changes`]) that is on disk.
     saved: Mutex<u64>,
@@ -123,7 +128,7 @@ pub struct TopicTable {
 }
 
 struct Topics {
-    by_name: HashMap<String, Arc<Topic>>,
+    named: Named,
     version: DataVersion,
 }
 
@@ -142,19 +147,20 @@ impl TopicTable {
             .load_or_refuse(|bytes| fastjson::from_slice::<TopicConfigTable>(bytes).map_err(|error| error.to_string()))?
             .unwrap_or_else(|| TopicConfigTable { data_version: DataVersion::new(), ..TopicConfigTable::default() });
         let system = Arc::new(SystemTopics::default());
-        let mut by_name = HashMap::new();
+        let mut named = Named::default();
         for topic in standing(&config.load(), store) {
             system.add(&topic.topic_name);
-            insert(&mut by_name, topic, &system);
+            insert(&mut named, topic, &system);
         }
         for (name, mut topic) in shape.topic_config_table {
             topic.topic_name = name;
-            insert(&mut by_name, topic, &system);
+            insert(&mut named, topic, &system);
         }
         Ok(TopicTable {
             config,
             system,
-            topics: RwLock::new(Topics { by_name, version: shape.data_version }),
+            address: named.address(),
+            topics: RwLock::new(Topics { named, version: shape.data_version }),
             file,
             saved: Mutex::new(0),
             changes: AtomicU64::new(0),
@@ -179,12 +185,27 @@ impl TopicTable {
         if let Some(light) = self.light(name) {
             return Some(light);
         }
-        self.topics.read().by_name.get(name).cloned()
+        self.topics.read().named.get(name).cloned()
+    }
+
+    /// Asks for the memory that leads to the topic whose name has a hash ([`mark_of`]).
+    pub(crate) fn ask_where(&self, mark: u64) {
+        self.address.ask_for(mark);
+    }
+
+    /// Asks for the memory of that topic; false when there is none.
+    pub(crate) fn ask_for(&self, mark: u64) -> bool {
+        self.topics.read().named.marked(mark).map(|topic| ask_for_all(&**topic)).is_some()
+    }
+
+    /// A topic whose name has a hash; hardly ever it is another one than was meant.
+    pub(crate) fn marked(&self, mark: u64) -> Option<Arc<Topic>> {
+        self.topics.read().named.marked(mark).cloned()
     }
 
     /// Whether the topic exists.
     pub fn contains(&self, name: &str) -> bool {
-        self.light.is_some() && is_lmq(name) || self.topics.read().by_name.contains_key(name)
+        self.light.is_some() && is_lmq(name) || self.topics.read().named.get(name).is_some()
     }
 
     /// The settings of a light queue's topic: one queue, for reading and writing.
@@ -196,7 +217,7 @@ impl TopicTable {
 
     /// Whether the topic exists and is an ordered one.
     pub fn is_ordered(&self, name: &str) -> bool {
-        self.topics.read().by_name.get(name).is_some_and(|topic| topic.order)
+        self.topics.read().named.get(name).is_some_and(|topic| topic.order)
     }
 
     /// All topics, sorted by name.
@@ -207,7 +228,7 @@ impl TopicTable {
     /// All topics, sorted by name, and the version that they belong to.
     pub fn snapshot_with_version(&self) -> (Vec<Arc<Topic>>, DataVersion) {
         let topics = self.topics.read();
-        let mut all: Vec<_> = topics.by_name.values().cloned().collect();
+        let mut all: Vec<_> = topics.named.all().cloned().collect();
         let version = topics.version;
         drop(topics);
         all.sort_by(|a, b| a.topic_name.cmp(&b.topic_name));
@@ -216,7 +237,7 @@ impl TopicTable {
 
     /// How many topics there are.
     pub fn len(&self) -> usize {
-        self.topics.read().by_name.len()
+        self.topics.read().named.len()
     }
 
     /// Whether there are none; never, as system topics always exist.
@@ -249,10 +270,10 @@ impl TopicTable {
     ) -> Result<Arc<Topic>, CreateError> {
         let created = {
             let mut topics = self.topics.write();
-            if let Some(topic) = topics.by_name.get(name) {
+            if let Some(topic) = topics.named.get(name) {
                 return Ok(topic.clone());
             }
-            let Some(default) = topics.by_name.get(default_topic) else {
+            let Some(default) = topics.named.get(default_topic) else {
                 tracing::warn!(topic = name, default_topic, %remote, "cannot make the topic: no default topic");
                 return Err(CreateError::NoDefault(default_topic.to_owned()));
             };
@@ -283,7 +304,7 @@ impl TopicTable {
         }
         let changed = {
             let mut topics = self.topics.write();
-            let mut topic = match topics.by_name.get(name) {
+            let mut topic = match topics.named.get(name) {
                 Some(topic) if topic.order == order => return topic.clone(),
                 Some(topic) => topic.config.clone(),
                 None => {
@@ -304,7 +325,7 @@ impl TopicTable {
     pub fn create_if_absent(&self, topic: TopicConfig) -> Arc<Topic> {
         let created = {
             let mut topics = self.topics.write();
-            if let Some(topic) = topics.by_name.get(&topic.topic_name) {
+            if let Some(topic) = topics.named.get(&topic.topic_name) {
                 return topic.clone();
             }
             self.put(&mut topics, topic)
@@ -323,7 +344,7 @@ impl TopicTable {
             let mut topics = self.topics.write();
             let mut ready = Vec::with_capacity(requested.len());
             for mut topic in requested {
-                let current = topics.by_name.get(&topic.topic_name).map(|topic| topic.attributes.clone());
+                let current = topics.named.get(&topic.topic_name).map(|topic| topic.attributes.clone());
                 let request = std::mem::take(&mut topic.attributes);
                 if request.contains_key("+reserve.time") || request.contains_key("reserve.time") {
                     return Err(AttributeError::new("Update topic reserveTime not supported"));
@@ -351,14 +372,15 @@ impl TopicTable {
             if topics.version == version {
                 return Vec::new();
             }
-            let unknown = topics.by_name.extract_if(|name, _| !of_master.contains_key(name));
-            let gone: Vec<_> = unknown.map(|(name, _)| name).collect();
+            let names = topics.named.all().map(|topic| &topic.topic_name);
+            let gone: Vec<_> = names.filter(|name| !of_master.contains_key(*name)).cloned().collect();
+            gone.iter().for_each(|name| _ = topics.named.remove(name));
             let mut changed = Vec::new();
             for (name, mut topic) in of_master {
                 topic.topic_name = name;
-                let same = topics.by_name.get(&topic.topic_name).is_some_and(|known| known.config == topic);
+                let same = topics.named.get(&topic.topic_name).is_some_and(|known| known.config == topic);
                 if !same && self.light(&topic.topic_name).is_none() {
-                    changed.push(insert(&mut topics.by_name, topic, &self.system));
+                    changed.push(insert(&mut topics.named, topic, &self.system));
                 }
             }
             topics.version = version;
@@ -379,10 +401,10 @@ impl TopicTable {
         {
             let mut topics = self.topics.write();
             for name in names {
-                let Some(topic) = topics.by_name.get(name).filter(|topic| !topic.order) else { continue };
+                let Some(topic) = topics.named.get(name).filter(|topic| !topic.order) else { continue };
                 let mut ordered = topic.config.clone();
                 ordered.order = true;
-                insert(&mut topics.by_name, ordered, &self.system);
+                insert(&mut topics.named, ordered, &self.system);
                 any = true;
             }
             if any {
@@ -406,7 +428,7 @@ impl TopicTable {
     pub fn delete(&self, name: &str) -> bool {
         {
             let mut topics = self.topics.write();
-            if topics.by_name.remove(name).is_none() {
+            if !topics.named.remove(name) {
                 return false;
             }
             topics.version = topics.version.next(0);
@@ -447,7 +469,7 @@ impl TopicTable {
         }
         topics.version = topics.version.next(0);
         self.changes.fetch_add(1, Ordering::SeqCst);
-        insert(&mut topics.by_name, topic, &self.system)
+        insert(&mut topics.named, topic, &self.system)
     }
 
     fn changed(&self, topics: &[Arc<Topic>]) {
@@ -458,11 +480,10 @@ impl TopicTable {
     }
 }
 
-fn insert(topics: &mut HashMap<String, Arc<Topic>>, config: TopicConfig, system: &SystemTopics) -> Arc<Topic> {
-    let name = config.topic_name.clone();
-    let stats = topics.get(&name).map(|topic| topic.stats.clone()).unwrap_or_default();
+fn insert(topics: &mut Named, config: TopicConfig, system: &SystemTopics) -> Arc<Topic> {
+    let stats = topics.get(&config.topic_name).map(|topic| topic.stats.clone()).unwrap_or_default();
     let topic = Arc::new(Topic::new(config, stats, system));
-    topics.insert(name, topic.clone());
+    topics.put(topic.clone());
     topic
 }
 

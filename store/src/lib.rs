@@ -38,5 +38,6 @@ mod types;
 pub mod watermark;
 
 pub use error::{AppendError, StoreError};
+pub use queue::mark;
 pub use store::*;
 pub use watermark::Watermark;

@@ -2,39 +2,60 @@
 //! to the next. The requests of a read wait for the pieces together, before the first of them is handled.
 
 use remoting::Request;
+use remoting::server::Known;
 use store::segment::ask_for_all;
 
 use super::{LOCAL, Sender};
+use crate::topics::mark_of;
 
 impl Sender {
     /// See [`AnyHandler::look_ahead`](remoting::server::AnyHandler::look_ahead); `names` are those of the fields of topic and
     /// queue id. Nothing is done while the thread sends to topics that it has.
-    pub(crate) fn look_ahead(&self, request: &Request<'_>, names: [&str; 2], step: usize) -> bool {
-        let [topic, id] = names.map(|name| request.fields.get(name).and_then(|text| text.as_plain()));
-        let Some(name) = topic else { return false };
-        let generation = self.generation();
+    ///
+    /// `known` becomes the hash of the topic's name and the queue id, then the place of the topic among the thread's own.
+    pub(crate) fn look_ahead(&self, request: &Request<'_>, names: [&str; 2], step: usize, known: &mut Known) -> bool {
+        if step == 0 {
+            let field = |name| request.fields.get(name).and_then(|text| text.as_plain());
+            let Some(topic) = field(names[0]) else { return false };
+            let here = LOCAL.with_borrow_mut(|local| local.targets.find(self.owner, self.generation(), topic));
+            if here.is_some() {
+                return false;
+            }
+            self.parts.topics.ask_where(mark_of(topic));
+            let id = field(names[1]).and_then(|id| id.parse::<u32>().ok());
+            *known = [mark_of(topic), id.map_or(0, u64::from) << 1 | 1];
+            return true;
+        }
+        let [place, id] = *known;
+        if id & 1 == 0 {
+            return false;
+        }
+        if step == 1 {
+            return self.parts.topics.ask_for(place);
+        }
+        let id = (id >> 1) as i32;
         LOCAL.with_borrow_mut(|local| {
-            let known = local.targets.find(self.owner, generation, name);
-            if step == 0 {
-                let topics = &self.parts.topics;
-                let strange = known.is_none().then(|| topics.get(name)).flatten();
-                let Some(topic) = strange.filter(|topic| topic.seats.sendable) else { return false };
-                ask_for_all(&*topic);
-                self.keep(&mut local.targets, topic, name, generation);
-                return true;
-            }
-            let Some(at) = known else { return false };
-            let topic = &local.targets.get(at).topic;
-            let Some(seat) = id.and_then(|id| topic.seats.known(id.parse().ok()?)) else { return false };
-            match step {
-                1 => {
-                    ask_for_all(&*topic.stats);
-                    ask_for_all(seat.latency(&topic.stats));
-                    ask_for_all(&*seat.queue);
+            if step > 2 {
+                // It may be another topic's meanwhile, when a later request has pushed this one out.
+                if let Some(seat) = local.targets.peek(place as usize).and_then(|topic| topic.seats.known(id)) {
+                    seat.queue.ask_for();
                 }
-                _ => seat.queue.ask_for(),
+                return false;
             }
-            step == 1
+            let generation = self.generation();
+            let topic = self.parts.topics.marked(place).filter(|topic| topic.seats.sendable);
+            let Some(topic) = topic else {
+                *known = [0; 2];
+                return false;
+            };
+            ask_for_all(&*topic.stats);
+            topic.topic_name.as_bytes().first().into_iter().for_each(ask_for_all);
+            if let Some(seat) = topic.seats.known(id) {
+                ask_for_all(seat.latency(&topic.stats));
+                ask_for_all(&*seat.queue);
+            }
+            known[0] = self.keep(&mut local.targets, topic, generation) as u64;
+            true
         })
     }
 }

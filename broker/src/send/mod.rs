@@ -338,13 +338,14 @@ impl Sender {
             Some(topic) => topic,
             None => self.strange_topic(cx, incoming)?,
         };
-        Ok(self.keep(targets, topic, name, generation))
+        Ok(self.keep(targets, topic, generation))
     }
 
     /// Keeps a topic for this thread; `generation` was read before the topic was.
-    fn keep(&self, targets: &mut Targets, topic: Arc<crate::topics::Topic>, name: &str, generation: u64) -> usize {
-        let at = targets.add(topic, name, &self.parts.stats, self.owner, generation);
-        targets.get(at).mapping = self.parts.static_topics.find(name, None);
+    fn keep(&self, targets: &mut Targets, topic: Arc<crate::topics::Topic>, generation: u64) -> usize {
+        let at = targets.add(topic, &self.parts.stats, self.owner, generation);
+        let target = targets.get(at);
+        target.mapping = self.parts.static_topics.find(&target.topic.topic_name, None);
         at
     }
 

@@ -139,21 +139,14 @@ impl Targets {
     }
 
     /// Adds an entry; `generation` was read before the topic was.
-    pub(super) fn add(
-        &mut self,
-        topic: Arc<Topic>,
-        name: &str,
-        stats: &Arc<Stats>,
-        owner: u64,
-        generation: u64,
-    ) -> usize {
+    pub(super) fn add(&mut self, topic: Arc<Topic>, stats: &Arc<Stats>, owner: u64, generation: u64) -> usize {
         if self.owner != owner || self.stats.is_none() {
             self.flush();
             self.entries.clear();
             self.entries.resize_with(KEPT, || None);
             (self.owner, self.stats) = (owner, Some(stats.clone()));
         }
-        let mark = mark(name);
+        let mark = mark(&topic.topic_name);
         let (at, beside) = (place(mark), place(mark) ^ 1);
         // What was there moves aside; what was there has to go.
         let mut sums = Sums::default();
@@ -173,6 +166,11 @@ impl Targets {
     pub(super) fn get(&mut self, at: usize) -> &mut Target {
         self.touched |= 1 << at;
         self.entries[at].as_mut().expect("an entry that was just found")
+    }
+
+    /// The topic at a position where one was, if there is any now.
+    pub(super) fn peek(&self, at: usize) -> Option<&Topic> {
+        self.entries.get(at)?.as_ref().map(|target| &*target.topic)
     }
 
     /// Adds what was noted to the statistics.
@@ -227,7 +225,7 @@ mod tests {
                 let name = &topic.topic_name;
                 let at = targets
                     .find(owner, 1, name)
-                    .unwrap_or_else(|| targets.add(topic.clone(), name, &stats[owner as usize], owner, 1));
+                    .unwrap_or_else(|| targets.add(topic.clone(), &stats[owner as usize], owner, 1));
                 assert_eq!((targets.find(owner, 1, name), targets.find(owner, 2, name)), (Some(at), None));
                 assert_eq!(targets.find(owner + 1, 1, name), None);
                 let target = targets.get(at);

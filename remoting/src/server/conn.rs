@@ -268,18 +268,20 @@ impl Task {
 
     /// See [`AnyHandler::look_ahead`](super::router::AnyHandler::look_ahead).
     fn look_ahead(&self, requests: &[(Request<'_>, usize)]) {
-        let look = |(request, _): &(Request<'_>, usize), step| {
+        let mut known = [[0; 2]; GROUP];
+        let mut look = |at: usize, step| {
+            let request = &requests[at].0;
             let entry = self.shared.router.entry(request.code).filter(|_| !request.is_response());
-            entry.is_some_and(|entry| entry.handler.look_ahead(request, step))
+            entry.is_some_and(|entry| entry.handler.look_ahead(request, step, &mut known[at]))
         };
-        let Some((first, others)) = requests.split_first().filter(|(_, others)| !others.is_empty()) else { return };
-        if look(first, 0) {
-            others.iter().for_each(|request| _ = look(request, 0));
-            let mut step = 1;
-            // All of them, also behind one that says true.
-            while requests.iter().filter(|request| look(request, step)).count() > 0 {
-                step += 1;
-            }
+        if requests.len() < 2 || !look(0, 0) {
+            return;
+        }
+        (1..requests.len()).for_each(|at| _ = look(at, 0));
+        let mut step = 1;
+        // All of them, also behind one that says true.
+        while (0..requests.len()).filter(|at| look(*at, step)).count() > 0 {
+            step += 1;
         }
     }
 

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use handle::{CallError, ConnHandle, ReplyTo};
-pub use router::{AnyHandler, Cx, Handler, Lane, Outcome, Router};
+pub use router::{AnyHandler, Cx, Handler, Known, Lane, Outcome, Router};
 
 use crate::command::SerializeType;
 use crate::server::conn::Shared;

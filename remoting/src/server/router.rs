@@ -57,10 +57,13 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// See [`AnyHandler::look_ahead`].
-    fn look_ahead(&self, _request: &Request<'_>, _step: usize) -> bool {
+    fn look_ahead(&self, _request: &Request<'_>, _step: usize, _known: &mut Known) -> bool {
         false
     }
 }
+
+/// What a handler keeps of a request from one step of [`AnyHandler::look_ahead`] to the next.
+pub type Known = [u64; 2];
 
 /// A [`Handler`] whose header type is hidden, for tables.
 pub trait AnyHandler: Send + Sync + 'static {
@@ -71,7 +74,9 @@ pub trait AnyHandler: Send + Sync + 'static {
     /// several requests of a read one after the other, so that they wait for the memory together; as long as one says
     /// true, again for all of them with the next step: what is known then leads further. The first one that says false to step 0
     /// says it for all.
-    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool;
+    ///
+    /// `known` is the request's own, all zeros with step 0: what was found out then need not be found out again.
+    fn look_ahead(&self, request: &Request<'_>, step: usize, known: &mut Known) -> bool;
 }
 
 impl<H: Handler> AnyHandler for H {
@@ -82,8 +87,8 @@ impl<H: Handler> AnyHandler for H {
         }
     }
 
-    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
-        Handler::look_ahead(self, request, step)
+    fn look_ahead(&self, request: &Request<'_>, step: usize, known: &mut Known) -> bool {
+        Handler::look_ahead(self, request, step, known)
     }
 }
 

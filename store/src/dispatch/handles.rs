@@ -2,11 +2,12 @@
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::lmq::is_lmq;
 use crate::queue::{ByMark, Queue, QueueTable, mark};
 use crate::record::RecordView;
+use crate::segment::ask_for;
 
 /// With fewer handles nothing is looked for that was deleted.
 const FEW: usize = 1024;
@@ -18,24 +19,35 @@ const PLACE_BITS: u32 = 24;
 /// What appenders know and the dispatch would have to look for: the places of the queues in [`Kept`]. One need not be there,
 /// and need not be true: it is checked.
 #[derive(Debug)]
-pub(super) struct Hints(Box<[AtomicU64; HINTS]>);
+pub(super) struct Hints {
+    hints: Box<[AtomicU64; HINTS]>,
+    /// Where in memory the list of [`Kept`] begins, or began.
+    list: AtomicUsize,
+}
 
 impl Hints {
     pub(super) fn new() -> Hints {
-        Hints(Box::new([const { AtomicU64::new(0) }; HINTS]))
+        Hints { hints: Box::new([const { AtomicU64::new(0) }; HINTS]), list: AtomicUsize::new(0) }
     }
 
     /// Of a record. Of those in 256 KiB of the log no two have the same.
     fn slot(&self, phys: u64) -> &AtomicU64 {
-        &self.0[(phys / 64) as usize % HINTS]
+        &self.hints[(phys / 64) as usize % HINTS]
     }
 
-    /// Says which queue the record at `phys` is for.
+    /// Says where the list is.
+    pub(super) fn list_is(&self, kept: &Kept) {
+        self.list.store(kept.list.as_ptr().addr(), Ordering::Relaxed);
+    }
+
+    /// Says which queue the record at `phys` is for, and asks for the handle's memory.
     #[inline]
     pub(super) fn put(&self, phys: u64, queue: &Queue) {
         let place = u64::from(queue.place().load(Ordering::Relaxed));
         if place != 0 && place < 1 << PLACE_BITS {
             self.slot(phys).store(phys << PLACE_BITS | place, Ordering::Relaxed);
+            let handle = (place as usize - 1) * size_of::<Arc<Queue>>();
+            ask_for(self.list.load(Ordering::Relaxed).wrapping_add(handle));
         }
     }
 

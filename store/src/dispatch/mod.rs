@@ -227,6 +227,7 @@ impl Dispatcher {
 
     /// Feeds records that begin before `stop` and end at or before `end`.
     fn feed(&self, state: &mut State, log: &CommitLog, stop: u64, end: u64) -> Result<(), StoreError> {
+        self.hints.list_is(&state.kept);
         let mut at = self.position();
         while at < stop {
             let Some(segment) = log.segments().find(at) else {

@@ -23,7 +23,7 @@ impl Hasher for Mark {
 }
 
 /// A hash of a queue's name. Different queues have different ones, but for chance or malice.
-pub(crate) fn mark(topic: &[u8], id: i32) -> u64 {
+pub fn mark(topic: &[u8], id: i32) -> u64 {
     let mix = |mark: u64, next: u64| {
         let mixed = (mark ^ next).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32

@@ -29,7 +29,8 @@ pub use ext::ExtUnit;
 pub(crate) use ext::is_address;
 #[cfg(feature = "failpoints")]
 pub use mapped::limit_mapped_files;
-pub(crate) use mark::{ByMark, mark};
+pub(crate) use mark::ByMark;
+pub use mark::mark;
 pub use table::{QueueTable, TableOptions};
 
 use self::ext::QueueExt;

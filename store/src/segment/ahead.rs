@@ -5,7 +5,7 @@ pub(crate) const LINE: usize = 64;
 
 /// Asks the processor for the line of memory at an address. Nothing is read there, and the address need not be one.
 #[inline(always)]
-pub(crate) fn ask_for(address: usize) {
+pub fn ask_for(address: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

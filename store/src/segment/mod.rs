@@ -25,6 +25,6 @@ pub use seq::{SegmentSeq, file_name};
 pub use slice::SegmentSlice;
 pub use stage::Stage;
 
-pub use ahead::ask_for_all;
-pub(crate) use ahead::{LINE, ask_for};
+pub(crate) use ahead::LINE;
+pub use ahead::{ask_for, ask_for_all};
 pub(crate) use map::{remove, remove_dir};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use remoting::Request;
 use remoting::header::{SendMessage, SendMessageV2};
-use remoting::server::{Cx, Handler, Outcome};
+use remoting::server::{Cx, Handler, Known, Outcome};
 
 use crate::send::Sender;
 
@@ -27,8 +27,8 @@ impl Handler for Send {
         self.sender.send(cx, &request.into())
     }
 
-    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
-        self.sender.look_ahead(request, ["topic", "queueId"], step)
+    fn look_ahead(&self, request: &Request<'_>, step: usize, known: &mut Known) -> bool {
+        self.sender.look_ahead(request, ["topic", "queueId"], step, known)
     }
 }
 
@@ -51,7 +51,7 @@ impl Handler for SendV2 {
         self.sender.send(cx, &request.into())
     }
 
-    fn look_ahead(&self, request: &Request<'_>, step: usize) -> bool {
-        self.sender.look_ahead(request, ["b", "e"], step)
+    fn look_ahead(&self, request: &Request<'_>, step: usize, known: &mut Known) -> bool {
+        self.sender.look_ahead(request, ["b", "e"], step, known)
     }
 }
