@@ -14,13 +14,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use device::Device;
+use device::{Device, QUICK, play};
 use faults_support::{Dir, Message, check};
 use load_support::{Load, Random, Told, send_all, verify};
 use store::json_file::{JsonFile, Loaded};
 
-const QUICK: &str = "flushIntervalCommitLog=4\nflushCommitLogLeastPages=0\nflushIntervalConsumeQueue=10\n\
-    flushConsumeQueueLeastPages=0\nflushConsumeQueueThoroughInterval=25\n";
 /// Power losses of one store.
 const LIVES: u64 = 3;
 
@@ -109,7 +107,6 @@ fn number_in(path: &Path) -> u64 {
 
 /// Loads and losses of one store, one after the other.
 fn round(seed: u64) -> Told {
-    println!("POWER_LOSS_SEED={seed}");
     let mut random = Random(seed);
     let sync = random.below(2) == 0;
     let mode = if sync { "SYNC_FLUSH" } else { "ASYNC_FLUSH" };
@@ -147,21 +144,13 @@ fn round(seed: u64) -> Told {
 
 #[test]
 fn what_was_on_the_device_survives_a_loss_of_power() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    if let Some(seed) = number("POWER_LOSS_SEED") {
-        println!("{:?}", round(seed));
-        return;
-    }
-    let rounds = number("POWER_LOSS_ROUNDS").unwrap_or(14);
+    let Some(rounds) = play(14, round) else { return };
     let mut total = Told::default();
-    // Always the same few, and some that nobody has tried yet.
-    for seed in (1..=rounds.min(4)).chain((4..rounds).map(|at| now + at)) {
-        let told = round(seed);
+    for told in &rounds {
         total.acked += told.acked;
         total.unknown += told.unknown;
         total.unknown_stored += told.unknown_stored;
     }
-    println!("{rounds} rounds of {LIVES} losses: {total:?}, lost 0");
+    println!("{} rounds of {LIVES} losses: {total:?}, lost 0", rounds.len());
     assert!(total.acked > 0);
 }

@@ -17,13 +17,11 @@ use std::time::{Duration, Instant};
 
 use compaction_support::checks::{CONF, check_names, check_offsets, check_parts, check_reads, logged, next};
 use compaction_support::{COMPACTED, Message, try_send};
-use device::Device;
+use device::{Device, QUICK, play};
 use faults_support::Dir;
 use load_support::Random;
 use store::Store;
 
-const QUICK: &str = "flushIntervalCommitLog=4\nflushCommitLogLeastPages=0\nflushIntervalConsumeQueue=10\n\
-    flushConsumeQueueLeastPages=0\nflushConsumeQueueThoroughInterval=25\n";
 const KEYS: u64 = 7;
 const TOPIC: &str = "C";
 const QUEUES: [(&str, i32); 2] = [(TOPIC, 0), (TOPIC, 1)];
@@ -109,7 +107,6 @@ fn check_all(what: &str, store: &Store, known: &ByQueue) {
 }
 
 fn round(seed: u64) -> usize {
-    println!("POWER_LOSS_SEED={seed}");
     let mut random = Random(seed);
     let conf = format!("{CONF}{QUICK}");
     let mut dir = Dir::new().with(&conf);
@@ -150,15 +147,8 @@ fn round(seed: u64) -> usize {
 
 #[test]
 fn compacted_logs_survive_a_loss_of_power() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    if let Some(seed) = number("POWER_LOSS_SEED") {
-        println!("{:?}", round(seed));
-        return;
-    }
-    let rounds = number("POWER_LOSS_ROUNDS").unwrap_or(8);
-    // Always the same few, and some that nobody has tried yet.
-    let total: usize = (1..=rounds.min(4)).chain((4..rounds).map(|at| now + at)).map(round).sum();
-    println!("{rounds} rounds of {LIVES} losses: {total} messages on the device, lost 0");
+    let Some(rounds) = play(8, round) else { return };
+    let total: usize = rounds.iter().sum();
+    println!("{} rounds of {LIVES} losses: {total} messages on the device, lost 0", rounds.len());
     assert!(total > 0);
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 use store::failpoint::{self, Event};
@@ -15,9 +16,30 @@ use store::failpoint::{self, Event};
 use super::faults_support::Image;
 use super::load_support::Random;
 
+/// Configuration of a store that flushes as often as it can.
+pub const QUICK: &str = "flushIntervalCommitLog=4\nflushCommitLogLeastPages=0\nflushIntervalConsumeQueue=10\n\
+    flushConsumeQueueLeastPages=0\nflushConsumeQueueThoroughInterval=25\n";
+
 const PAGE: u64 = 4096;
 /// Smaller writes than a page are torn at these.
 const SECTOR: u64 = 512;
+
+/// Plays rounds, `usual` many when `POWER_LOSS_ROUNDS` says nothing else; the same few each time, and some that nobody has tried
+/// yet. `None` when `POWER_LOSS_SEED` had one repeated.
+pub fn play<T: std::fmt::Debug>(usual: u64, round: impl Fn(u64) -> T) -> Option<Vec<T>> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let round = |seed| {
+        println!("POWER_LOSS_SEED={seed}");
+        round(seed)
+    };
+    if let Some(seed) = number("POWER_LOSS_SEED") {
+        println!("{:?}", round(seed));
+        return None;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_nanos() as u64;
+    let rounds = number("POWER_LOSS_ROUNDS").unwrap_or(usual);
+    Some((1..=rounds.min(4)).chain((4..rounds).map(|at| now + at)).map(round).collect())
+}
 
 /// See the module's text. Hears of the store from its making until it is dropped.
 pub struct Device {
