@@ -21,19 +21,16 @@ impl Sender {
             if here.is_some() {
                 return false;
             }
-            self.parts.topics.ask_where(mark_of(topic));
-            let id = field(names[1]).and_then(|id| id.parse::<u32>().ok());
-            *known = [mark_of(topic), id.map_or(0, u64::from) << 1 | 1];
+            let mark = mark_of(topic);
+            self.parts.topics.ask_where(mark);
+            let id = field(names[1]).and_then(|id| id.parse().ok()).unwrap_or(0);
+            *known = Some((mark, id));
             return true;
         }
-        let [place, id] = *known;
-        if id & 1 == 0 {
-            return false;
-        }
+        let Some((place, id)) = *known else { return false };
         if step == 1 {
             return self.parts.topics.ask_for(place);
         }
-        let id = (id >> 1) as i32;
         LOCAL.with_borrow_mut(|local| {
             if step > 2 {
                 // It may be another topic's meanwhile, when a later request has pushed this one out.
@@ -45,7 +42,7 @@ impl Sender {
             let generation = self.generation();
             let topic = self.parts.topics.marked(place).filter(|topic| topic.seats.sendable);
             let Some(topic) = topic else {
-                *known = [0; 2];
+                *known = None;
                 return false;
             };
             ask_for_all(&*topic.stats);
@@ -54,7 +51,7 @@ impl Sender {
                 ask_for_all(seat.latency(&topic.stats));
                 ask_for_all(&*seat.queue);
             }
-            known[0] = self.keep(&mut local.targets, topic, generation) as u64;
+            *known = Some((self.keep(&mut local.targets, topic, generation) as u64, id));
             true
         })
     }

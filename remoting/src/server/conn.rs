@@ -268,7 +268,7 @@ impl Task {
 
     /// See [`AnyHandler::look_ahead`](super::router::AnyHandler::look_ahead).
     fn look_ahead(&self, requests: &[(Request<'_>, usize)]) {
-        let mut known = [[0; 2]; GROUP];
+        let mut known = [None; GROUP];
         let mut look = |at: usize, step| {
             let request = &requests[at].0;
             let entry = self.shared.router.entry(request.code).filter(|_| !request.is_response());

@@ -62,8 +62,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// What a handler keeps of a request from one step of [`AnyHandler::look_ahead`] to the next.
-pub type Known = [u64; 2];
+/// What a handler keeps of a request from one step of [`AnyHandler::look_ahead`] to the next, two numbers of its choice.
+pub type Known = Option<(u64, i32)>;
 
 /// A [`Handler`] whose header type is hidden, for tables.
 pub trait AnyHandler: Send + Sync + 'static {
@@ -75,7 +75,7 @@ pub trait AnyHandler: Send + Sync + 'static {
     /// true, again for all of them with the next step: what is known then leads further. The first one that says false to step 0
     /// says it for all.
     ///
-    /// `known` is the request's own, all zeros with step 0: what was found out then need not be found out again.
+    /// `known` is the request's own, `None` with step 0: what was found out then need not be found out again.
     fn look_ahead(&self, request: &Request<'_>, step: usize, known: &mut Known) -> bool;
 }
 

@@ -80,8 +80,7 @@ impl IndexFeed {
                 walk.skip_file();
                 continue;
             };
-            let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
-            if let Err(error) = writer.put(&record, phys as i64, &Hashes::of(prefix, &Keys::of(&record))) {
+            if let Err(error) = writer.put(&record, phys as i64, &Hashes::of_record(&record)) {
                 tracing::debug!(phys, %error, "the index still cannot be written");
                 *behind = Behind { from: phys, failed: Some(Instant::now()) };
                 return false;

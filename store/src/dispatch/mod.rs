@@ -26,7 +26,7 @@ use self::index_feed::IndexFeed;
 use crate::commitlog::CommitLog;
 use crate::error::StoreError;
 use crate::failpoint::{self, Point};
-use crate::index::{Hashes, Index, IndexWriter, KeyHash, Keys, tags_code};
+use crate::index::{Hashes, Index, IndexWriter, Keys, tags_code};
 use crate::queue::unit::{Entry as QueueEntry, Unit};
 use crate::queue::{ExtUnit, Put, Queue, QueueTable};
 use crate::record::{Entry, MIN_RECORD, RecordError, RecordView, sys_flag};
@@ -166,8 +166,7 @@ impl Dispatcher {
 
     /// Feeds one record to the index alone, in recovery: the queues have it, or have forgotten it with its topic.
     pub fn index_record(&self, phys: u64, record: &RecordView<'_>) {
-        let prefix = KeyHash::new().push(record.topic_bytes()).push(b"#");
-        self.state.lock().index.put(phys, record, &Hashes::of(prefix, &Keys::of(record)));
+        self.state.lock().index.put(phys, record, &Hashes::of_record(record));
     }
 
     /// Says which queue a record is for that was just appended: the dispatch need not look for it then.

@@ -444,6 +444,11 @@ pub(crate) struct Keys<'a> {
 pub(crate) struct Hashes(SmallVec<[KeyHash; 4]>);
 
 impl Hashes {
+    /// Of a record alone.
+    pub(crate) fn of_record(record: &RecordView<'_>) -> Hashes {
+        Hashes::of(KeyHash::new().push(record.topic_bytes()).push(b"#"), &Keys::of(record))
+    }
+
     /// Of a record's keys; `prefix` is the hash of `topic#`.
     pub(crate) fn of(prefix: KeyHash, keys: &Keys<'_>) -> Hashes {
         let several = keys.keys.into_iter().flat_map(|keys| keys.split(|byte| *byte == b' '));

@@ -161,25 +161,18 @@ impl FileMap {
 
 /// Removes a file's name; one that is gone already is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => {
-            failpoint::tell(Event::Removed(path));
-            Ok(())
-        }
-    }
+    removed(std::fs::remove_file(path), Event::Removed(path))
 }
 
 /// Removes a directory with all that is in it; one that is gone already is no error.
 pub(crate) fn remove_dir(dir: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(dir) {
+    removed(std::fs::remove_dir_all(dir), Event::RemovedDir(dir))
+}
+
+fn removed(result: io::Result<()>, event: Event<'_>) -> io::Result<()> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => {
-            failpoint::tell(Event::RemovedDir(dir));
-            Ok(())
-        }
+        result => result.map(|()| failpoint::tell(event)),
     }
 }
 

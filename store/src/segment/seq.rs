@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::append::Segment;
+use super::map::remove;
 use crate::error::StoreError;
 
 /// See the module's text.
@@ -74,7 +75,7 @@ impl SegmentSeq {
         }
         if let Some((path, _)) = empty_last {
             tracing::warn!(path = %path.display(), "the last file is empty: removed");
-            std::fs::remove_file(&path).map_err(|error| io_error(&path, error))?;
+            remove(&path).map_err(|error| io_error(&path, error))?;
         }
         let list = files
             .iter()
